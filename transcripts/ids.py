@@ -1,0 +1,26 @@
+"""Ids of sessions and tasks: `ses_` and sixteen letters that sort by time."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from typing import Final
+
+_ALPHABET: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_TIME_LETTERS: Final = 10
+_RANDOM_LETTERS: Final = 6
+
+
+def new_id() -> str:
+    """A new id: ten letters of milliseconds, six of chance."""
+    value = time.time_ns() // 1_000_000
+    letters = []
+    for _ in range(_TIME_LETTERS):
+        value, digit = divmod(value, len(_ALPHABET))
+        letters.append(_ALPHABET[digit])
+    return "ses_" + "".join(reversed(letters)) + "".join(secrets.choice(_ALPHABET) for _ in range(_RANDOM_LETTERS))
+
+
+def is_id(text: str) -> bool:
+    """Whether the text has the form of an id, whole or a beginning of one."""
+    return text.startswith("ses_") and all(letter in _ALPHABET for letter in text[4:])

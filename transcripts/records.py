@@ -1,0 +1,347 @@
+"""The records of a transcript, each a small pydantic model told apart by `type`.
+
+    opened      what a session or task is: role, complaint or prompt, model, tools, limits, source
+    said        words of the operator
+    replied     one answer of the model: text and tool calls
+    started     a tool call is about to run (the intent)          ended      how it went, with its text
+    evidence    what one command or text said                     facts      values read from it
+    located     the source tree that was pinned                   weighed    hypotheses and verdict
+    claimed     what the operator believes, judged                task       a task's state changed
+    reported    a task's findings, citations checked              compared   options side by side
+    advised     the change that passed the checks                 concluded  the answer, and why it ended
+    repaired    what was wrong with the file                      note       a line worth keeping
+
+Unknown types are kept by the store and skipped here.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from transcripts.facts import Evidence, Fact, Grade
+
+Json = dict[str, Any]
+
+
+class Record(BaseModel):
+    """Base of all records; `seq` and `at` are given by the store."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, populate_by_name=True)
+
+    type: str
+    seq: int = 0
+    at: str = ""
+
+
+class Limits(BaseModel):
+    """What a run may spend; None is no limit."""
+
+    model_config = ConfigDict(frozen=True)
+
+    turns: int | None = 60
+    seconds: float | None = 900.0
+    tokens: int | None = None
+
+
+class Usage(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+    turns: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            turns=self.turns + other.turns,
+            tokens_in=self.tokens_in + other.tokens_in,
+            tokens_out=self.tokens_out + other.tokens_out,
+        )
+
+
+class Opened(Record):
+    type: Literal["opened"] = "opened"
+    id: str
+    role: Literal["session", "task"]
+    parent: str = ""
+    text: str
+    description: str = ""
+    target: Json = Field(default_factory=dict)
+    model: str = ""
+    tools: tuple[str, ...] = ()
+    limits: Limits = Limits()
+    source: Json = Field(default_factory=dict)
+    program: str = ""
+
+
+class Said(Record):
+    type: Literal["said"] = "said"
+    text: str
+
+
+class Call(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    name: str
+    arguments: str
+
+
+class Replied(Record):
+    type: Literal["replied"] = "replied"
+    text: str = ""
+    calls: tuple[Call, ...] = ()
+    usage: Usage = Usage(turns=1)
+    model: str = ""
+    finish: str = ""
+
+
+class Started(Record):
+    type: Literal["started"] = "started"
+    call: str
+    name: str
+    arguments: str
+
+
+class Ended(Record):
+    type: Literal["ended"] = "ended"
+    call: str
+    status: Literal["ok", "refused", "failed", "interrupted"]
+    text: str
+
+
+class EvidenceTaken(Record):
+    type: Literal["evidence"] = "evidence"
+    id: str
+    probe: str
+    command: str
+    host: str
+    taken: str
+    exit: int | None
+    text: str
+    truncated: bool = False
+    seconds: float = 0.0
+    problem: str = ""
+
+    @classmethod
+    def of(cls, evidence: Evidence) -> EvidenceTaken:
+        return cls(
+            id=evidence.id,
+            probe=evidence.probe,
+            command=evidence.command,
+            host=evidence.host,
+            taken=evidence.at,
+            exit=evidence.exit,
+            text=evidence.text,
+            truncated=evidence.truncated,
+            seconds=evidence.seconds,
+            problem=evidence.problem,
+        )
+
+    def evidence(self) -> Evidence:
+        return Evidence(
+            self.id,
+            self.probe,
+            self.command,
+            self.host,
+            self.taken,
+            self.exit,
+            self.text,
+            self.truncated,
+            self.seconds,
+            self.problem,
+        )
+
+
+class FactsRead(Record):
+    """Facts as rows `[name, value, unit, grade, source, scope, at]`, to keep a journal's worth of them small."""
+
+    type: Literal["facts"] = "facts"
+    rows: tuple[tuple[str, bool | int | float | str, str, Grade, str, str, str], ...]
+
+    @classmethod
+    def of(cls, facts: tuple[Fact, ...]) -> FactsRead:
+        return cls(rows=tuple((f.name, f.value, f.unit, f.grade, f.source, f.scope, f.at) for f in facts))
+
+    def facts(self) -> tuple[Fact, ...]:
+        return tuple(Fact(*row) for row in self.rows)
+
+
+class Located(Record):
+    type: Literal["located"] = "located"
+    version: str
+    origin: str
+    digest: str
+    root: str
+    differs: tuple[str, ...] = ()
+    note: str = ""
+
+
+class ReasonRow(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+    text: str
+    source: str = ""
+
+
+class HypothesisRow(BaseModel):
+    model_config = ConfigDict(frozen=True, populate_by_name=True)
+
+    id: str
+    label: str
+    statement: str
+    status: Literal["supported", "refuted", "open"]
+    weight: float
+    supporting: tuple[ReasonRow, ...] = Field((), alias="for")
+    against: tuple[ReasonRow, ...] = ()
+    would_settle: str = ""
+
+
+class Weighed(Record):
+    type: Literal["weighed"] = "weighed"
+    kind: Literal["cause", "healthy", "abstain"]
+    label: str = ""
+    certainty: float = 0.0
+    missing: tuple[str, ...] = ()
+    not_checked: tuple[str, ...] = ()
+    hypotheses: tuple[HypothesisRow, ...] = ()
+
+
+class ClaimRow(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    text: str
+    verdict: Literal["supported", "contradicted", "untestable"]
+    evidence: tuple[str, ...] = ()
+    why: str = ""
+
+
+class Claimed(Record):
+    type: Literal["claimed"] = "claimed"
+    claims: tuple[ClaimRow, ...]
+
+
+class TaskChanged(Record):
+    """In the parent's transcript: a task was opened, or reached a status."""
+
+    type: Literal["task"] = "task"
+    id: str
+    call: str = ""
+    description: str = ""
+    status: Literal["opened", "running", "completed", "failed", "cancelled", "limit", "interrupted"]
+    turns: int = 0
+    citations: int = 0
+    citations_checked: int = 0
+    usage: Usage = Usage()
+
+
+class Citation(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+    id: str = ""
+    path: str
+    line: int
+    quote: str
+    version: str = ""
+    checked: bool = False
+
+
+class Finding(BaseModel):
+    """The one thing research brings back: what the code says about a subject."""
+
+    model_config = ConfigDict(frozen=True)
+
+    question: str
+    subject: str
+    kind: Literal["does", "does_not", "needs", "constraint", "answer", "contradicts"]
+    text: str
+    citations: tuple[Citation, ...] = ()
+
+
+class Reported(Record):
+    """A task's report; in the task's transcript, and again in its parent's with citation ids."""
+
+    type: Literal["reported"] = "reported"
+    task: str
+    findings: tuple[Finding, ...] = ()
+    unanswered: tuple[str, ...] = ()
+    verified: bool = False
+    text: str = ""
+
+
+class Compared(Record):
+    type: Literal["compared"] = "compared"
+    options: tuple[Json, ...]
+    contradictions: tuple[str, ...] = ()
+    arithmetic: tuple[Json, ...] = ()
+    memory: tuple[Json, ...] = ()
+
+
+class Advised(Record):
+    type: Literal["advised"] = "advised"
+    changes: tuple[Json, ...] = ()
+    refused: tuple[Json, ...] = ()
+    arithmetic: tuple[Json, ...] = ()
+    launch: Json = Field(default_factory=dict)
+    expected: tuple[Json, ...] = ()
+    verify: tuple[Json, ...] = ()
+    rollback: Json = Field(default_factory=dict)
+    alternatives: tuple[Json, ...] = ()
+    must_not: tuple[Json, ...] = ()
+    stages: tuple[Json, ...] = ()
+
+
+class Concluded(Record):
+    type: Literal["concluded"] = "concluded"
+    text: str
+    exit: int
+    reason: str = ""
+
+
+class Repaired(Record):
+    type: Literal["repaired"] = "repaired"
+    bad: tuple[tuple[int, str], ...] = ()
+    torn_bytes: int = 0
+
+
+class Note(Record):
+    type: Literal["note"] = "note"
+    text: str
+
+
+AnyRecord = Annotated[
+    Opened
+    | Said
+    | Replied
+    | Started
+    | Ended
+    | EvidenceTaken
+    | FactsRead
+    | Located
+    | Weighed
+    | Claimed
+    | TaskChanged
+    | Reported
+    | Compared
+    | Advised
+    | Concluded
+    | Repaired
+    | Note,
+    Field(discriminator="type"),
+]
+_ADAPTER: TypeAdapter[AnyRecord] = TypeAdapter(AnyRecord)
+
+
+def load(stored: Json) -> Record | None:
+    """A stored dictionary as its record; None when this version knows no such type or shape."""
+    try:
+        return _ADAPTER.validate_python(stored)
+    except ValidationError:
+        return None
+
+
+def dump(record: Record) -> Json:
+    """A record as the store takes it: JSON values, without what the store gives."""
+    return record.model_dump(mode="json", by_alias=True, exclude={"seq", "at"})
