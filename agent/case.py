@@ -1,0 +1,187 @@
+"""The case: what a transcript folds to. Nothing is kept that could not be folded again from the records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from transcripts.facts import Evidence, Fact, Facts
+from transcripts.records import (
+    Advised,
+    Citation,
+    Claimed,
+    ClaimRow,
+    Compared,
+    Concluded,
+    Ended,
+    EvidenceTaken,
+    FactsRead,
+    Finding,
+    Located,
+    Opened,
+    Record,
+    Replied,
+    Reported,
+    Said,
+    Started,
+    TaskChanged,
+    Usage,
+    Weighed,
+)
+
+
+@dataclass(slots=True)
+class TaskState:
+    """One task as its parent's records tell it."""
+
+    id: str
+    call: str
+    description: str
+    status: str
+    turns: int = 0
+    citations: int = 0
+    citations_checked: int = 0
+    usage: Usage = field(default_factory=Usage)
+
+
+@dataclass(slots=True)
+class Case:
+    """Evidence, facts, hypotheses, tasks, findings and advice of one session, or of one task."""
+
+    opened: Opened
+    said: list[Said] = field(default_factory=list)
+    evidence: dict[str, Evidence] = field(default_factory=dict)
+    located: Located | None = None
+    weighed: Weighed | None = None
+    claims: tuple[ClaimRow, ...] = ()
+    tasks: dict[str, TaskState] = field(default_factory=dict)
+    reports: dict[str, Reported] = field(default_factory=dict)
+    citations: dict[str, Citation] = field(default_factory=dict)
+    compared: Compared | None = None
+    advised: Advised | None = None
+    concluded: Concluded | None = None
+    usage: Usage = field(default_factory=Usage)
+    dangling: dict[str, Started] = field(default_factory=dict)
+    unanswered: dict[str, str] = field(default_factory=dict)
+    refusals: list[str] = field(default_factory=list)
+    last_seq: int = 0
+    fresh: dict[str, int] = field(default_factory=dict)
+    _facts: list[Fact] = field(default_factory=list)
+    _folded: Facts | None = None
+
+    @classmethod
+    def fold(cls, records: Iterable[Record]) -> Case:
+        """The case of a transcript's records, the first of which opens it."""
+        stream = iter(records)
+        opened = next(stream)
+        if not isinstance(opened, Opened):
+            raise TypeError(f"a transcript opens with `opened`, not {opened.type!r}")
+        case = cls(opened)
+        for record in stream:
+            case.apply(record)
+        return case
+
+    @property
+    def facts(self) -> Facts:
+        if self._folded is None:
+            self._folded = Facts(self._facts)
+        return self._folded
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        return tuple(finding for report in self.reports.values() for finding in report.findings)
+
+    @property
+    def complaint(self) -> str:
+        return self.opened.text
+
+    @property
+    def question(self) -> str:
+        """What the operator asked last."""
+        return self.said[-1].text if self.said else self.opened.text
+
+    @property
+    def follow_up(self) -> str:
+        """A question that was asked after the case was first concluded and is not answered yet, else empty."""
+        if not self.said or self.fresh.get("said", 0) < self.fresh.get("concluded", 0):
+            return ""
+        return self.said[-1].text
+
+    def next_evidence(self) -> str:
+        return f"E{len(self.evidence) + 1}"
+
+    def probes_answered(self) -> frozenset[str]:
+        """Probes that need not be asked again: those that ran, whatever they said."""
+        return frozenset(item.probe for item in self.evidence.values())
+
+    def total_usage(self) -> tuple[Usage, Usage]:
+        """Own usage, and that of all tasks."""
+        tasks = Usage()
+        for task in self.tasks.values():
+            tasks += task.usage
+        return self.usage, tasks
+
+    def apply(self, record: Record) -> None:
+        """Fold one more record in."""
+        self.last_seq = record.seq or self.last_seq
+        self.fresh[record.type] = self.last_seq
+        match record:
+            case Said():
+                self.said.append(record)
+            case Replied():
+                self.usage += record.usage
+                self.unanswered.update({call.id: call.name for call in record.calls})
+            case Started():
+                self.dangling[record.call] = record
+            case Ended():
+                self.dangling.pop(record.call, None)
+                self.unanswered.pop(record.call, None)
+                if record.status == "refused":
+                    self.refusals.append(record.text)
+            case EvidenceTaken():
+                self.evidence[record.id] = record.evidence()
+            case FactsRead():
+                self._facts.extend(record.facts())
+                self._folded = None
+            case TaskChanged():
+                self._apply_task(record)
+            case Reported():
+                self._apply_report(record)
+            case _:
+                self._apply_outcome(record)
+
+    def _apply_outcome(self, record: Record) -> None:
+        match record:
+            case Located():
+                self.located = record
+            case Weighed():
+                self.weighed = record
+            case Claimed():
+                self.claims = record.claims
+            case Compared():
+                self.compared = record
+            case Advised():
+                self.advised = record
+            case Concluded():
+                self.concluded = record
+            case _:
+                pass
+
+    def _apply_task(self, record: TaskChanged) -> None:
+        known = self.tasks.get(record.id)
+        if known is None:
+            known = self.tasks[record.id] = TaskState(record.id, record.call, record.description, record.status)
+        known.status = record.status
+        known.call = record.call or known.call
+        known.turns = max(known.turns, record.turns)
+        known.citations = record.citations or known.citations
+        known.citations_checked = record.citations_checked or known.citations_checked
+        if record.usage.turns >= known.usage.turns:
+            known.usage = record.usage
+
+    def _apply_report(self, record: Reported) -> None:
+        self.reports[record.task] = record
+        for finding in record.findings:
+            for citation in finding.citations:
+                if citation.id:
+                    self.citations[citation.id] = citation

@@ -1,0 +1,136 @@
+"""The agent: ask the model, run the tools it calls, record, repeat.
+
+The main agent and every researcher are this class with another prompt, toolbox and limits. Whatever ends a run
+(an answer, a limit, a fault, a stop) is on record before it is raised or returned.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from pydantic import BaseModel
+
+from agent import history
+from agent.limits import Meter
+from agent.model import Model, Reply, Request
+from agent.session import Session
+from tools.toolbox import Toolbox, ToolRefused
+from transcripts.errors import EndpointError, HostError, LimitReached, ScoutError, UsageError
+from transcripts.records import Call, Concluded, Ended, Limits, Note, Replied, Started, TaskChanged
+
+# A tool that meets one of these ends the run; any other fault of a tool is an answer the model can work with.
+ENDING = (HostError, UsageError, EndpointError)
+CALLS_AT_ONCE = 16
+SAME_CALL_LIMIT = 5
+
+
+@dataclass(slots=True)
+class Agent:
+    """One run over one session."""
+
+    session: Session
+    model: Model
+    toolbox: Toolbox
+    system: str
+    limits: Limits
+
+    async def run(self) -> Reply:
+        """Until the model answers without calling a tool. Raises what ended the run otherwise; all is recorded."""
+        meter = Meter(self.limits, self.session.case.usage)
+        try:
+            async with asyncio.timeout(meter.seconds_left()):
+                return await self._turns(meter)
+        except TimeoutError:
+            limit = LimitReached(f"the limit of {self.limits.seconds:.0f} s is reached.")
+        except LimitReached as reached:
+            limit = reached
+        self.session.answer_dangling(lambda _call, _name: f"stopped: {limit.message}")
+        summary = await self._last_words(limit)
+        self.session.record(Concluded(text=summary, exit=limit.exit_code, reason=limit.message))
+        raise limit
+
+    async def _turns(self, meter: Meter) -> Reply:
+        while True:
+            meter.check()
+            reply = await self.model.reply(self._request(self.toolbox.schemas()))
+            meter.add(reply.usage)
+            self._record_reply(reply)
+            if not reply.calls:
+                return reply
+            await self._run_calls(reply.calls)
+
+    def _request(self, tools: list[dict[str, object]]) -> Request:
+        return Request(history.messages(self.system, self.session.records), tools, self.session.case)
+
+    def _record_reply(self, reply: Reply) -> None:
+        self.session.record(
+            Replied(text=reply.text, calls=reply.calls, usage=reply.usage, model=reply.model, finish=reply.finish)
+        )
+
+    async def _run_calls(self, calls: tuple[Call, ...]) -> None:
+        """All calls of one message at once; the first fault that ends the run is raised after every one is answered."""
+        for call in calls[CALLS_AT_ONCE:]:
+            self._end(call, "refused", f"only {CALLS_AT_ONCE} calls of one message are carried out.")
+        for call in calls[:CALLS_AT_ONCE]:
+            self.session.record(Started(call=call.id, name=call.name, arguments=call.arguments))
+        outcomes = await asyncio.gather(*(self._run(call) for call in calls[:CALLS_AT_ONCE]))
+        for outcome in outcomes:
+            if outcome is not None:
+                raise outcome
+
+    async def _run(self, call: Call) -> ScoutError | None:
+        def emit(record: BaseModel) -> None:
+            if isinstance(record, TaskChanged) and not record.call:
+                record = record.model_copy(update={"call": call.id})
+            self.session.record(record)
+
+        if self._repeated(call):
+            self._end(
+                call,
+                "refused",
+                f"{call.name} was called with these arguments {SAME_CALL_LIMIT} times: do something else.",
+            )
+            return None
+        try:
+            text = await self.toolbox.call(call.name, call.arguments, emit)
+        except ToolRefused as refused:
+            self._end(call, "refused", str(refused))
+        except ENDING as error:
+            self._end(call, "failed", str(error))
+            return error
+        except ScoutError as error:
+            self._end(call, "failed", str(error))
+        except asyncio.CancelledError:
+            if call.id in self.session.case.unanswered:
+                self._end(call, "interrupted", "stopped before it ended.")
+            raise
+        else:
+            self._end(call, "ok", text)
+        return None
+
+    def _end(self, call: Call, status: str, text: str) -> None:
+        self.session.record(Ended.model_validate({"call": call.id, "status": status, "text": text}))
+
+    def _repeated(self, call: Call) -> bool:
+        """Whether this very call was made too often since the operator last said something."""
+        same = 0
+        for record in reversed(self.session.records):
+            if record.type == "said":
+                break
+            if isinstance(record, Started) and (record.name, record.arguments) == (call.name, call.arguments):
+                same += 1
+        return same > SAME_CALL_LIMIT
+
+    async def _last_words(self, limit: LimitReached) -> str:
+        """One turn without tools to sum up; a model that cannot even do that leaves the bare reason."""
+        self.session.record(Note(text=f"{limit.message} Sum up what was found, what is open, and stop."))
+        request = self._request([])
+        request.messages.append({"role": "user", "content": f"{limit.message} Sum up what you found and what is open."})
+        try:
+            async with asyncio.timeout(60):
+                reply = await self.model.reply(request)
+        except (EndpointError, TimeoutError):
+            return f"Stopped: {limit.message}"
+        self._record_reply(Reply(text=reply.text, usage=reply.usage, model=reply.model, finish=reply.finish))
+        return reply.text or f"Stopped: {limit.message}"

@@ -1,0 +1,43 @@
+"""What decides the next message: the protocol that every model keeps, and what passes through it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from agent.case import Case
+from transcripts.records import Call, Usage
+
+Message = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One question to a model: the conversation so far, the tools at hand, and the case they are about.
+
+    An endpoint gets `messages` and `tools` (the case is rendered into the messages); the playbook reads `case`.
+    """
+
+    messages: list[Message]
+    tools: list[dict[str, Any]]
+    case: Case
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One answer: text, or tool calls, or both. `finish` is `stop`, `calls` or `length`."""
+
+    text: str = ""
+    calls: tuple[Call, ...] = ()
+    usage: Usage = field(default_factory=lambda: Usage(turns=1))
+    model: str = ""
+    finish: str = "stop"
+
+
+class Model(Protocol):
+    """Anything that answers a request. Raises EndpointError when it cannot."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def reply(self, request: Request) -> Reply: ...

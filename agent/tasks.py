@@ -1,0 +1,251 @@
+"""Research tasks: opened, run side by side, resumed by id; every outcome begins with the id.
+
+The parent's transcript says which tasks there are and how they stand, the task's own transcript holds its work. A task
+is on record in both before it starts, so an id that was ever shown can always be resumed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from pydantic import BaseModel, Field
+
+from agent.loop import Agent
+from agent.session import Session
+from tools.toolbox import Arguments, Emit, Tool, ToolRefused
+from transcripts.errors import EndpointError, HostError, LimitReached, ScoutError
+from transcripts.ids import new_id
+from transcripts.records import Citation, Concluded, Finding, Limits, Opened, Reported, Said, TaskChanged
+from transcripts.store import BusyError, Store, StoreError
+
+POOL: Final = 3
+LIMITS: Final = Limits(turns=30, seconds=600.0, tokens=400_000)
+NO_ID: Final = frozenset({"", "none", "null", "new", "ses_", "ses_..."})
+
+
+class TaskArguments(Arguments):
+    description: str = Field(description="three to six words", max_length=80)
+    prompt: str = Field(description="what to establish, as numbered questions", max_length=8_000)
+    task_id: str | None = Field(None, description="continue this earlier task instead of starting one")
+    background: bool = Field(False, description="answer at once; the result follows")
+
+
+MakeResearcher = Callable[[Session], Agent]
+
+
+@dataclass(slots=True)
+class Tasks:
+    """The tasks of one parent session."""
+
+    parent: Session
+    store: Store
+    make: MakeResearcher
+    model: str
+    source: dict[str, object]
+    pool: int = POOL
+    running: dict[str, asyncio.Task[str]] = field(default_factory=dict)
+    watch: Callable[[str, BaseModel], None] = field(default=lambda _task, _record: None)
+    _slots: asyncio.Semaphore = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._slots = asyncio.Semaphore(self.pool)
+
+    def tool(self, description: str) -> Tool[TaskArguments]:
+        return Tool("task", description, TaskArguments, self._call)
+
+    async def cancel(self, identity: str = "") -> list[str]:
+        """Stop one task, or all; what they found stays. The ids that were running."""
+        chosen = [task for task in self.running if not identity or task == identity]
+        stopped = [self.running[task] for task in chosen]
+        for each in stopped:
+            each.cancel()
+        await asyncio.gather(*stopped, return_exceptions=True)
+        return chosen
+
+    async def wait(self) -> None:
+        """Until no background task runs."""
+        while self.running:
+            await asyncio.gather(*self.running.values(), return_exceptions=True)
+
+    def interrupted(self, call: str) -> str:
+        """The answer to a `task` call that a dead process left open, from the task's own record."""
+        state = next((task for task in self.parent.case.tasks.values() if task.call == call), None)
+        if state is None:
+            return "interrupted before the task had an id; nothing of it ran. Call it again."
+        found = ""
+        if state.id in self.store.ids():
+            records = self.store.read(state.id)
+            replies = [record["text"] for record in records if record["type"] == "replied" and record["text"]]
+            turns = sum(record["type"] == "replied" for record in records)
+            found = f"{turns} turns done.\n{replies[-1] if replies else ''}"
+        if state.status in ("opened", "running"):
+            self.parent.record(TaskChanged(id=state.id, status="interrupted"))
+        return outcome(state.id, self.parent.case.tasks[state.id].status, found.strip())
+
+    async def _call(self, arguments: TaskArguments, emit: Emit) -> str:
+        wanted = (arguments.task_id or "").strip()
+        if wanted.lower() in NO_ID or wanted.startswith("<"):
+            identity = new_id()
+            emit(TaskChanged(id=identity, description=arguments.description, status="opened"))
+            prompt = ""
+        else:
+            identity = self._resumable(wanted)
+            prompt = arguments.prompt
+        work = asyncio.ensure_future(self._run(identity, arguments, prompt, emit))
+        self.running[identity] = work
+        work.add_done_callback(lambda _: self.running.pop(identity, None))
+        if arguments.background:
+            return outcome(identity, "running", "its result follows when it is there.")
+        try:
+            return await work
+        except asyncio.CancelledError:
+            work.cancel()
+            await asyncio.gather(work, return_exceptions=True)
+            asked_to_stop = asyncio.current_task()
+            if asked_to_stop is not None and asked_to_stop.cancelling():
+                raise
+            return outcome(identity, "cancelled", _last_text(self.store, identity))
+
+    def _resumable(self, wanted: str) -> str:
+        """The id if this session may continue it. Raises ToolRefused naming the reason and what there is."""
+        known = self.parent.case.tasks
+        if wanted in known and wanted not in self.running:
+            return wanted
+        if wanted == self.parent.id:
+            reason = "that is this session itself, not a task."
+        elif wanted in self.running:
+            reason = "that task is still running; wait for its result."
+        elif wanted in self.store.ids():
+            reason = "that id belongs to another session."
+        else:
+            reason = "no task has that id."
+        listed = "; ".join(
+            f"{task.id} ({task.description}, {task.status})" for task in known.values() if task.id not in self.running
+        )
+        raise ToolRefused(
+            f"{wanted}: {reason}", f"Resumable: {listed or 'none'}. Leave task_id out to start a new one."
+        )
+
+    async def _run(self, identity: str, arguments: TaskArguments, follow_up: str, emit: Emit) -> str:
+        async with self._slots:
+            try:
+                session = self._open(identity, arguments, follow_up)
+            except BusyError as error:
+                raise ToolRefused(str(error)) from error
+            with session:
+                session.watchers.append(lambda record: self.watch(identity, record))
+                emit(TaskChanged(id=identity, status="running"))
+                return await self._work(session, emit)
+
+    def _open(self, identity: str, arguments: TaskArguments, follow_up: str) -> Session:
+        """The task's own transcript; made here if the process died between its id and its first record."""
+        if identity not in self.store.ids():
+            first = arguments.prompt
+            return Session.create(
+                self.store,
+                Opened(
+                    id=identity,
+                    role="task",
+                    parent=self.parent.id,
+                    text=first,
+                    description=arguments.description,
+                    model=self.model,
+                    tools=("search", "read", "list", "flag", "rules", "usage", "report"),
+                    limits=LIMITS,
+                    source=dict(self.source),
+                ),
+                self.parent.transcript.redact,
+            )
+        session = Session.open(self.store, identity, self.parent.transcript.redact)
+        session.answer_dangling(lambda _call, name: f"interrupted; call {name} again if it is still needed.")
+        if follow_up and follow_up != session.case.opened.text:
+            session.record(Said(text=follow_up))
+        return session
+
+    async def _work(self, session: Session, emit: Emit) -> str:
+        try:
+            status, text = await run_task(self.make(session))
+        except asyncio.CancelledError:
+            emit(
+                TaskChanged(id=session.id, status="cancelled", turns=session.case.usage.turns, usage=session.case.usage)
+            )
+            raise
+        report = session.case.reports.get(session.id)
+        numbered = _numbered(report, len(self.parent.case.citations)) if report is not None else None
+        if numbered is not None:
+            emit(numbered)
+        cited = [citation for finding in numbered.findings for citation in finding.citations] if numbered else []
+        emit(
+            TaskChanged(
+                id=session.id,
+                status=status,
+                turns=session.case.usage.turns,
+                citations=len(cited),
+                citations_checked=sum(citation.checked for citation in cited),
+                usage=session.case.usage,
+            )
+        )
+        return outcome(session.id, status, _shown(numbered, text))
+
+
+TaskStatus = Literal["completed", "failed", "limit"]
+
+
+async def run_task(agent: Agent) -> tuple[TaskStatus, str]:
+    """Run a researcher to its end: an honest status word and its last text. Only a stop is raised."""
+    session = agent.session
+    try:
+        reply = await agent.run()
+    except LimitReached:
+        return "limit", session.case.concluded.text if session.case.concluded else ""
+    except asyncio.CancelledError:
+        session.answer_dangling(lambda _call, _name: "stopped.")
+        session.record(Concluded(text="", exit=130, reason="cancelled"))
+        raise
+    except (EndpointError, HostError, StoreError, ScoutError) as error:
+        session.record(Concluded(text=str(error), exit=error.exit_code, reason="failed"))
+        return "failed", str(error)
+    session.record(Concluded(text=reply.text, exit=0))
+    return "completed", reply.text
+
+
+def outcome(identity: str, status: str, text: str) -> str:
+    """What every end of a task looks like: the id to resume it by, the status unless completed, what there is."""
+    lines = [f"task_id: {identity} (for resuming to continue this task if needed)"]
+    if status != "completed":
+        lines.append(f"status: {status}")
+    return "\n".join([*lines, "", text]).rstrip() + "\n"
+
+
+def _numbered(report: Reported, known: int) -> Reported:
+    """The report with its citations numbered on from those the parent already has."""
+    findings: list[Finding] = []
+    for finding in report.findings:
+        citations: list[Citation] = []
+        for citation in finding.citations:
+            known += 1
+            citations.append(citation.model_copy(update={"id": f"S{known}"}))
+        findings.append(finding.model_copy(update={"citations": tuple(citations)}))
+    return report.model_copy(update={"findings": tuple(findings)})
+
+
+def _shown(report: Reported | None, text: str) -> str:
+    """A report as the parent reads it: data with citations, said to be unverified where it is."""
+    if report is None:
+        return f"(no report; unverified)\n{text}"
+    lines = [] if report.verified else ["(unverified: it read nothing in the tree)"]
+    for finding in report.findings:
+        cited = " ".join(
+            f"[{c.id} {c.path}:{c.line}{'' if c.checked else ' NOT IN THE TREE'}]" for c in finding.citations
+        )
+        lines.append(f"- {finding.subject} ({finding.kind}): {finding.text} {cited}".rstrip())
+    lines += [f"- unanswered: {question}" for question in report.unanswered]
+    return "\n".join(lines)
+
+
+def _last_text(store: Store, identity: str) -> str:
+    texts = [record["text"] for record in store.read(identity) if record["type"] == "replied" and record["text"]]
+    return texts[-1] if texts else ""
