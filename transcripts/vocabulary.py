@@ -55,6 +55,7 @@ SERVER: Final = {
     "running": ("", "true when a server process is there"),
     "port": ("", "port it listens on"),
     "model_path": ("", "model as launched"),
+    "served_model": ("", "name the model is served under"),
     "model_config": ("", "the model's config.json as compact JSON text; scope `draft` for the draft model's"),
     "endpoint_status": ("", "HTTP status of a probed endpoint; scope the path"),
     "metric": ("", "value of a metric; scope its name without the sglang: prefix, labels summed or of rank 0"),

@@ -1,0 +1,110 @@
+"""The command line: a table of commands, each imported when it is used, and one place where errors become exit codes."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Any, Final, NoReturn
+
+import click
+
+from transcripts.errors import ScoutError
+
+# name: (module, function, one line of help)
+COMMANDS: Final = {
+    "demo": ("agent.commands.diagnose", "demo", "Diagnose a recorded host that ships with the program."),
+    "diagnose": ("agent.commands.diagnose", "diagnose", "Find the cause of a complaint and the change that helps."),
+    "chat": ("agent.commands.diagnose", "chat", "Ask, answer, follow up, at a prompt."),
+    "resume": ("agent.commands.diagnose", "resume", "Continue a session or a task by its id."),
+    "verify": ("agent.commands.diagnose", "verify", "Look again after a change: what was expected, what is there."),
+    "sessions": ("agent.commands.sessions", "sessions", "List sessions, newest first."),
+    "tasks": ("agent.commands.sessions", "tasks", "List research tasks, newest first."),
+    "show": ("agent.commands.sessions", "show", "Show what a session or task did."),
+    "writeup": ("agent.commands.sessions", "writeup", "Write the incident up, from the transcript alone."),
+    "forget": ("agent.commands.sessions", "forget", "Delete a session with its evidence and tasks."),
+    "plan": ("agent.commands.capacity", "plan", "What each memory lever would change."),
+    "source": ("agent.commands.source", "source", "List and prune cached SGLang trees."),
+    "flags": ("agent.commands.source", "flags", "Flags of an SGLang version, from its source."),
+    "rules": ("agent.commands.source", "rules", "What the code of a version enforces about a flag."),
+    "check": ("agent.commands.source", "check", "Check a launch command against a version."),
+    "upgrade": ("agent.commands.source", "upgrade", "What changes between two versions, for a launch command."),
+    "trust": ("agent.commands.host", "trust", "Show a host's key and remember it."),
+    "collect": ("agent.commands.host", "collect", "Collect redacted evidence into a bundle."),
+    "policy": ("agent.commands.safety", "policy", "Explain whether a command may run on a host."),
+    "redact": ("agent.commands.safety", "redact", "Redact text from standard input."),
+    "eval": ("agent.commands.evaluate", "evaluate", "Score the program on recorded material."),
+}
+
+
+class LazyGroup(click.Group):
+    """Lists from the table; imports a command only to run it or to show its own help."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        command = getattr(importlib.import_module(entry[0]), entry[1])
+        return command if isinstance(command, click.Command) else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry[2]) for name, entry in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="sglscout", message="%(version)s")
+def cli() -> None:
+    """Finds out why an SGLang server does what it does, and proves the change that helps.
+
+    Without OPENAI_BASE_URL or OPENAI_API_KEY the embedded playbook decides; nothing is ever written to a host.
+    """
+
+
+def main() -> NoReturn:
+    """Run the program; exits with the code that the README documents, and never with a traceback."""
+    try:
+        result: Any = cli.main(standalone_mode=False)
+        sys.stdout.flush()
+    except click.exceptions.Exit as exit_:
+        _leave(exit_.exit_code)
+    except click.Abort:
+        _leave(130)
+    except click.ClickException as error:
+        error.show()
+        _leave(2)
+    except ScoutError as error:
+        click.echo(f"sglscout: {error}", err=True)
+        _leave(error.exit_code)
+    except KeyboardInterrupt:
+        click.echo("sglscout: interrupted.", err=True)
+        _leave(130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _leave(0)
+    except Exception as error:  # noqa: BLE001  the last line of defence: a bug is said in one line, its trace is kept
+        click.echo(f"sglscout: a bug: {type(error).__name__}: {error}. {_trace_kept()}", err=True)
+        _leave(1)
+    _leave(result if isinstance(result, int) else 0)
+
+
+def _leave(code: int) -> NoReturn:
+    sys.exit(code)
+
+
+def _trace_kept() -> str:
+    """Where the trace of the current bug was put, for a report."""
+    import tempfile
+    import traceback
+
+    if os.environ.get("SGLSCOUT_DEBUG"):
+        traceback.print_exc()
+    try:
+        with tempfile.NamedTemporaryFile("w", prefix="sglscout-bug-", suffix=".txt", delete=False) as file:
+            traceback.print_exc(file=file)
+            return f"Its trace is in {file.name}; please report it."
+    except OSError:
+        return "Set SGLSCOUT_DEBUG=1 to see its trace."

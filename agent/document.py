@@ -1,0 +1,173 @@
+"""The diagnosis document: the one thing that `--json` prints and of which every view is a view.
+
+Its shape is versioned (`sglscout.diagnosis/1`): fields are added, never renamed.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from agent.case import Case
+from agent.grounding import sentences
+from transcripts.facts import Fact
+from transcripts.records import Finding, HypothesisRow
+
+SCHEMA: Final = "sglscout.diagnosis/1"
+Json = dict[str, Any]
+
+
+def document(case: Case) -> Json:
+    """The case as one JSON-ready document. Same case, same document."""
+    own, tasks = case.total_usage()
+    advised, compared = case.advised, case.compared
+    return {
+        "schema": SCHEMA,
+        "id": case.opened.id,
+        "at": case.opened.at,
+        "target": _target(case),
+        "complaint": case.complaint,
+        "claims": [claim.model_dump() for claim in case.claims],
+        "diagnosis": _diagnosis(case),
+        "answer": _answer(case),
+        "hypotheses": [_hypothesis(row) for row in (case.weighed.hypotheses if case.weighed else ())],
+        "evidence": [
+            {
+                "id": item.id,
+                "probe": item.probe,
+                "command": item.command,
+                "host": item.host,
+                "at": item.at,
+                "exit": item.exit,
+                "lines": item.lines,
+                "truncated": item.truncated,
+                "problem": item.problem,
+            }
+            for item in case.evidence.values()
+        ],
+        "facts": [_fact(fact) for fact in case.facts],
+        "tasks": [
+            {
+                "id": task.id,
+                "description": task.description,
+                "status": task.status,
+                "turns": task.turns,
+                "citations": task.citations,
+                "citations_checked": task.citations_checked,
+            }
+            for task in case.tasks.values()
+        ],
+        "citations": [citation.model_dump() for citation in case.citations.values()],
+        "findings": [_finding(finding) for finding in case.findings],
+        "options": list(compared.options) if compared else [],
+        "contradictions": list(compared.contradictions) if compared else [],
+        "memory": list(compared.memory) if compared else [],
+        "changes": list(advised.changes) if advised else [],
+        "refused": list(advised.refused) if advised else [],
+        "arithmetic": [*(compared.arithmetic if compared else ()), *(advised.arithmetic if advised else ())],
+        "launch": advised.launch if advised else {},
+        "stages": list(advised.stages) if advised else [],
+        "expected": list(advised.expected) if advised else [],
+        "verify": list(advised.verify) if advised else [],
+        "rollback": advised.rollback if advised else {},
+        "alternatives": list(advised.alternatives) if advised else [],
+        "must_not": list(advised.must_not) if advised else [],
+        "usage": {"own": own.model_dump(), "tasks": tasks.model_dump()},
+        "model": case.opened.model,
+        "ids": _ids(case),
+    }
+
+
+def _target(case: Case) -> Json:
+    facts = case.facts
+    version = facts.get("version")
+    located = case.located
+    return {
+        "host": case.opened.target.get("host", ""),
+        "engine": "sglang",
+        "version": "" if version is None else str(version.value),
+        "version_from": "" if version is None else version.source.partition(":")[0],
+        "source": "" if located is None else f"{located.origin} {located.version} sha256:{located.digest}",
+        "source_differs": [] if located is None else list(located.differs),
+        "model": facts.text("served_model") or facts.text("model_path"),
+        "gpus": _gpus(case),
+    }
+
+
+def _gpus(case: Case) -> list[Json]:
+    groups: dict[tuple[str, float], Json] = {}
+    for fact in case.facts.all("gpu_name"):
+        memory = case.facts.number("gpu_memory_mib", fact.scope) or 0
+        row = groups.setdefault(
+            (str(fact.value), memory),
+            {"name": fact.value, "count": 0, "memory_mib": int(memory), "from": fact.source.partition(":")[0]},
+        )
+        row["count"] += 1
+    return list(groups.values())
+
+
+def _diagnosis(case: Case) -> Json:
+    weighed = case.weighed
+    if weighed is None:
+        return {"kind": "abstain", "label": "", "certainty": 0.0, "missing": [], "not_checked": []}
+    return {
+        "kind": weighed.kind,
+        "label": weighed.label,
+        "certainty": round(weighed.certainty, 3),
+        "missing": list(weighed.missing),
+        "not_checked": list(weighed.not_checked),
+    }
+
+
+def _answer(case: Case) -> list[Json]:
+    if case.concluded is None:
+        return []
+    return [
+        {"text": sentence.text, "references": list(sentence.references), "supported": sentence.supported}
+        for sentence in sentences(case.concluded.text, case)
+    ]
+
+
+def _hypothesis(row: HypothesisRow) -> Json:
+    return {
+        "id": row.id,
+        "label": row.label,
+        "statement": row.statement,
+        "status": row.status,
+        "weight": round(row.weight, 2),
+        "for": [reason.source for reason in row.supporting if reason.source],
+        "against": [reason.source for reason in row.against if reason.source],
+        "why_for": [reason.text for reason in row.supporting],
+        "why_against": [reason.text for reason in row.against],
+        "would_settle": row.would_settle or None,
+    }
+
+
+def _fact(fact: Fact) -> Json:
+    row: Json = {"name": fact.name, "value": fact.value, "unit": fact.unit, "grade": fact.grade, "from": fact.source}
+    if fact.scope:
+        row["scope"] = fact.scope
+    if fact.at:
+        row["at"] = fact.at
+    return row
+
+
+def _finding(finding: Finding) -> Json:
+    return {
+        "question": finding.question,
+        "subject": finding.subject,
+        "kind": finding.kind,
+        "text": finding.text,
+        "citations": [citation.id for citation in finding.citations],
+    }
+
+
+def _ids(case: Case) -> Json:
+    identity = case.opened.id
+    return {
+        "session": identity,
+        "tasks": list(case.tasks),
+        "ask": f'sglscout resume {identity} "…"',
+        "resume_task": [f'sglscout resume {task} "…"' for task in case.tasks],
+        "writeup": f"sglscout writeup {identity}",
+        "verify": f"sglscout verify {identity}",
+    }

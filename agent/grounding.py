@@ -1,0 +1,70 @@
+"""Sentences of an answer held against the case: what names no evidence and no source is marked as unsupported.
+
+A reference stands in square brackets: `[E5]`, `[E5:88]`, `[S3]`, several as `[E5, S3]`. It counts when that evidence
+(and that line of it) or that citation, checked, exists in the case.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from agent.case import Case
+
+UNSUPPORTED: Final = "(unsupported)"
+_REFERENCES: Final = re.compile(r"\[((?:[ES]\d+(?::\d+)?)(?:, ?[ES]\d+(?::\d+)?)*)\]")
+_SENTENCE_END: Final = re.compile(r"(?<=[.!?])(?=\s+[^\sa-z])|(?<=[.!?]\])(?=\s+\S)")
+_HEADING: Final = re.compile(r"^\s*(#{1,6} .*|\*\*[^*]+\*\*:?|[-=|:\s]*)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    text: str
+    references: tuple[str, ...]
+    supported: bool
+
+
+def sentences(text: str, case: Case) -> list[Sentence]:
+    """Each sentence with the references that hold. Headings and rules are no sentences and are left out."""
+    found: list[Sentence] = []
+    for line in text.splitlines():
+        if _HEADING.match(line):
+            continue
+        for part in _SENTENCE_END.split(line):
+            if part.strip():
+                references = tuple(ref for ref in referenced(part) if exists(ref, case))
+                found.append(Sentence(part.strip(), references, bool(references)))
+    return found
+
+
+def grounded(text: str, case: Case) -> str:
+    """The text with every sentence that rests on nothing marked so; already marked ones stay as they are."""
+    out = []
+    for line in text.splitlines():
+        if _HEADING.match(line):
+            out.append(line)
+            continue
+        parts = []
+        for part in _SENTENCE_END.split(line):
+            bare = not part.strip() or any(exists(ref, case) for ref in referenced(part)) or UNSUPPORTED in part
+            parts.append(part if bare else f"{part.rstrip()} {UNSUPPORTED}")
+        out.append("".join(parts))
+    return "\n".join(out)
+
+
+def referenced(text: str) -> list[str]:
+    """The references a text names, in order."""
+    return [ref.strip() for group in _REFERENCES.findall(text) for ref in group.split(",")]
+
+
+def exists(reference: str, case: Case) -> bool:
+    """Whether the case has that evidence (with so many lines) or that checked citation."""
+    name, _, line = reference.partition(":")
+    if name.startswith("S"):
+        citation = case.citations.get(name)
+        return citation is not None and citation.checked and not line
+    evidence = case.evidence.get(name)
+    if evidence is None:
+        return False
+    return not line or 1 <= int(line) <= max(1, evidence.lines)
