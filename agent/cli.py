@@ -1,4 +1,4 @@
-"""The command line: a table of commands, each imported when it is used, and one place where errors become exit codes."""
+"""The command line: a table of commands, each imported when used; the one place where errors become exit codes."""
 
 from __future__ import annotations
 
