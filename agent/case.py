@@ -44,6 +44,15 @@ class TaskState:
     usage: Usage = field(default_factory=Usage)
 
 
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line of the timeline: when it was recorded, what happened, and what it refers to."""
+
+    at: str
+    text: str
+    references: tuple[str, ...] = ()
+
+
 @dataclass(slots=True)
 class Case:
     """Evidence, facts, hypotheses, tasks, findings and advice of one session, or of one task."""
@@ -63,7 +72,8 @@ class Case:
     usage: Usage = field(default_factory=Usage)
     dangling: dict[str, Started] = field(default_factory=dict)
     unanswered: dict[str, str] = field(default_factory=dict)
-    refusals: list[str] = field(default_factory=list)
+    tried: dict[str, int] = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
     last_seq: int = 0
     fresh: dict[str, int] = field(default_factory=dict)
     _facts: list[Fact] = field(default_factory=list)
@@ -77,6 +87,7 @@ class Case:
         if not isinstance(opened, Opened):
             raise TypeError(f"a transcript opens with `opened`, not {opened.type!r}")
         case = cls(opened)
+        case.events.append(Event(opened.at, f"complaint: {opened.text}"))
         for record in stream:
             case.apply(record)
         return case
@@ -125,6 +136,7 @@ class Case:
         """Fold one more record in."""
         self.last_seq = record.seq or self.last_seq
         self.fresh[record.type] = self.last_seq
+        self._note_event(record)
         match record:
             case Said():
                 self.said.append(record)
@@ -135,20 +147,24 @@ class Case:
                 self.dangling[record.call] = record
             case Ended():
                 self.dangling.pop(record.call, None)
-                self.unanswered.pop(record.call, None)
-                if record.status == "refused":
-                    self.refusals.append(record.text)
+                name = self.unanswered.pop(record.call, "")
+                if record.status != "interrupted":
+                    self.tried[name] = self.last_seq
             case EvidenceTaken():
                 self.evidence[record.id] = record.evidence()
+                self._add_facts(record.facts())
             case FactsRead():
-                self._facts.extend(record.facts())
-                self._folded = None
+                self._add_facts(record.facts())
             case TaskChanged():
                 self._apply_task(record)
             case Reported():
                 self._apply_report(record)
             case _:
                 self._apply_outcome(record)
+
+    def _add_facts(self, facts: tuple[Fact, ...]) -> None:
+        self._facts.extend(facts)
+        self._folded = None
 
     def _apply_outcome(self, record: Record) -> None:
         match record:
@@ -164,6 +180,27 @@ class Case:
                 self.advised = record
             case Concluded():
                 self.concluded = record
+            case _:
+                pass
+
+    def _note_event(self, record: Record) -> None:
+        match record:
+            case Said():
+                self.events.append(Event(record.at, f"operator: {record.text}"))
+            case EvidenceTaken():
+                outcome = record.problem or f"{len(record.text.splitlines())} lines"
+                self.events.append(Event(record.at, f"{record.probe} on {record.host}: {outcome}", (record.id,)))
+            case Weighed():
+                self.events.append(Event(record.at, f"weighed: {record.kind} {record.label}".rstrip()))
+            case TaskChanged() if record.status != "running":
+                known = self.tasks.get(record.id)
+                about = record.description or (known.description if known else "")
+                self.events.append(Event(record.at, f"task {record.id} ({about}): {record.status}"))
+            case Advised():
+                changes = ", ".join(f"{change['flag']} {change['to']}" for change in record.changes)
+                self.events.append(Event(record.at, f"recommended: {changes or 'no change'}"))
+            case Concluded():
+                self.events.append(Event(record.at, f"answered (exit {record.exit}) {record.reason}".rstrip()))
             case _:
                 pass
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from agent.case import Case
 from agent.grounding import sentences
 from transcripts.facts import Fact
-from transcripts.records import Finding, HypothesisRow
+from transcripts.records import Finding, HypothesisRow, ReasonRow
 
 SCHEMA: Final = "sglscout.diagnosis/1"
 Json = dict[str, Any]
@@ -71,6 +71,9 @@ def document(case: Case) -> Json:
         "rollback": advised.rollback if advised else {},
         "alternatives": list(advised.alternatives) if advised else [],
         "must_not": list(advised.must_not) if advised else [],
+        "timeline": [
+            {"at": event.at, "text": event.text, "references": list(event.references)} for event in case.events
+        ],
         "usage": {"own": own.model_dump(), "tasks": tasks.model_dump()},
         "model": case.opened.model,
         "ids": _ids(case),
@@ -113,6 +116,8 @@ def _diagnosis(case: Case) -> Json:
         "kind": weighed.kind,
         "label": weighed.label,
         "certainty": round(weighed.certainty, 3),
+        "why": weighed.why,
+        "checked": list(weighed.checked),
         "missing": list(weighed.missing),
         "not_checked": list(weighed.not_checked),
     }
@@ -134,12 +139,16 @@ def _hypothesis(row: HypothesisRow) -> Json:
         "statement": row.statement,
         "status": row.status,
         "weight": round(row.weight, 2),
-        "for": [reason.source for reason in row.supporting if reason.source],
-        "against": [reason.source for reason in row.against if reason.source],
-        "why_for": [reason.text for reason in row.supporting],
-        "why_against": [reason.text for reason in row.against],
+        "for": _sources(row.supporting),
+        "against": _sources(row.against),
+        "reasons_for": [reason.model_dump() for reason in row.supporting],
+        "reasons_against": [reason.model_dump() for reason in row.against],
         "would_settle": row.would_settle or None,
     }
+
+
+def _sources(reasons: tuple[ReasonRow, ...]) -> list[str]:
+    return list(dict.fromkeys(source for reason in reasons for source in reason.source))
 
 
 def _fact(fact: Fact) -> Json:

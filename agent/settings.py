@@ -29,7 +29,7 @@ class Settings:
 
 def load_settings(model: str | None = None) -> Settings:
     """The settings in force; `model` from the command line goes above both. Raises UsageError on a bad file."""
-    home = _folder("SGLSCOUT_HOME", "state")
+    home = load_home()
     config = _config(home / "config.toml")
     base_url = os.environ.get("OPENAI_BASE_URL") or config.get("base_url", "")
     api_key = os.environ.get("OPENAI_API_KEY") or config.get("api_key", "")
@@ -44,6 +44,11 @@ def load_settings(model: str | None = None) -> Settings:
     elif not name:
         raise UsageError("an endpoint is set, but no model.", "Set SGLSCOUT_MODEL, or pass --model NAME.")
     return Settings(home, _folder("SGLSCOUT_CACHE", "cache"), name, base_url, api_key)
+
+
+def load_home() -> Path:
+    """Where transcripts are kept, for commands that need no model."""
+    return _folder("SGLSCOUT_HOME", "state")
 
 
 def _folder(variable: str, kind: str) -> Path:

@@ -4,7 +4,7 @@
     said        words of the operator
     replied     one answer of the model: text and tool calls
     started     a tool call is about to run (the intent)          ended      how it went, with its text
-    evidence    what one command or text said                     facts      values read from it
+    evidence    what one command or text said, and its facts      facts      values from elsewhere
     located     the source tree that was pinned                   weighed    hypotheses and verdict
     claimed     what the operator believes, judged                task       a task's state changed
     reported    a task's findings, citations checked              compared   options side by side
@@ -16,6 +16,7 @@ Unknown types are kept by the store and skipped here.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -111,7 +112,17 @@ class Ended(Record):
     text: str
 
 
+FactRow = tuple[str, bool | int | float | str, str, Grade, str, str, str]
+
+
+def rows_of(facts: Iterable[Fact]) -> tuple[FactRow, ...]:
+    """Facts as rows `[name, value, unit, grade, source, scope, at]`: a journal's worth of them stays small."""
+    return tuple((f.name, f.value, f.unit, f.grade, f.source, f.scope, f.at) for f in facts)
+
+
 class EvidenceTaken(Record):
+    """One look, and the facts read from it: in one record, so that neither is ever there without the other."""
+
     type: Literal["evidence"] = "evidence"
     id: str
     probe: str
@@ -123,9 +134,10 @@ class EvidenceTaken(Record):
     truncated: bool = False
     seconds: float = 0.0
     problem: str = ""
+    rows: tuple[FactRow, ...] = ()
 
     @classmethod
-    def of(cls, evidence: Evidence) -> EvidenceTaken:
+    def of(cls, evidence: Evidence, facts: Iterable[Fact] = ()) -> EvidenceTaken:
         return cls(
             id=evidence.id,
             probe=evidence.probe,
@@ -137,7 +149,11 @@ class EvidenceTaken(Record):
             truncated=evidence.truncated,
             seconds=evidence.seconds,
             problem=evidence.problem,
+            rows=rows_of(facts),
         )
+
+    def facts(self) -> tuple[Fact, ...]:
+        return tuple(Fact(*row) for row in self.rows)
 
     def evidence(self) -> Evidence:
         return Evidence(
@@ -155,14 +171,14 @@ class EvidenceTaken(Record):
 
 
 class FactsRead(Record):
-    """Facts as rows `[name, value, unit, grade, source, scope, at]`, to keep a journal's worth of them small."""
+    """Facts from elsewhere: what the operator said, what was summed."""
 
     type: Literal["facts"] = "facts"
-    rows: tuple[tuple[str, bool | int | float | str, str, Grade, str, str, str], ...]
+    rows: tuple[FactRow, ...]
 
     @classmethod
-    def of(cls, facts: tuple[Fact, ...]) -> FactsRead:
-        return cls(rows=tuple((f.name, f.value, f.unit, f.grade, f.source, f.scope, f.at) for f in facts))
+    def of(cls, facts: Iterable[Fact]) -> FactsRead:
+        return cls(rows=rows_of(facts))
 
     def facts(self) -> tuple[Fact, ...]:
         return tuple(Fact(*row) for row in self.rows)
@@ -182,7 +198,8 @@ class ReasonRow(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     text: str
-    source: str = ""
+    source: tuple[str, ...] = ()
+    weight: float = 0.0
 
 
 class HypothesisRow(BaseModel):
@@ -205,6 +222,8 @@ class Weighed(Record):
     certainty: float = 0.0
     missing: tuple[str, ...] = ()
     not_checked: tuple[str, ...] = ()
+    checked: tuple[str, ...] = ()
+    why: str = ""
     hypotheses: tuple[HypothesisRow, ...] = ()
 
 

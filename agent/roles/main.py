@@ -1,0 +1,228 @@
+"""The main agent's tools: look, weigh, compare, propose, calculate, read evidence, run a command, and the task tool."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from agent import merge
+from agent.session import Session
+from agent.tasks import Tasks
+from agent.workbench import Workbench
+from prompts import prompt
+from tools.toolbox import Arguments, Emit, Tool, Toolbox, ToolRefused
+from transcripts.errors import Inconclusive
+from transcripts.facts import Evidence, Facts
+from transcripts.records import Claimed, ClaimRow, EvidenceTaken, HypothesisRow, Note, ReasonRow, Weighed
+
+NAMES = ("look", "weigh", "task", "compare", "propose", "calculate", "evidence", "run")
+SHOWN_LINES = 200
+
+
+class NoArguments(Arguments):
+    pass
+
+
+class ChangeArguments(Arguments):
+    flag: str = Field(description="as in the launch command, such as --max-running-requests")
+    to: str | None = Field(None, description="new value; null removes the flag")
+    why: str
+    evidence: list[str] = Field(description="ids such as E5 or S2")
+
+
+class ProposeArguments(Arguments):
+    changes: list[ChangeArguments] = Field(
+        default_factory=list, description="leave empty for the change that the ranking suggests"
+    )
+
+
+class CalculateArguments(Arguments):
+    what: str = Field(description="hicache_ratio, hicache_size, running_requests, gpu_memory or levers")
+    value: float | None = Field(None, description="the ratio, GB per rank, or number of requests")
+
+
+class EvidenceArguments(Arguments):
+    id: str
+    first: int = Field(1, ge=1)
+    last: int | None = None
+    find: str = Field("", description="only lines that hold this text")
+
+
+class RunArguments(Arguments):
+    command: str = Field(description="one read-only command line for the host")
+
+
+def main_toolbox(bench: Workbench, tasks: Tasks) -> Toolbox:
+    """The tools of the main agent over this session's host and source."""
+    desk = _Desk(bench)
+    return Toolbox(
+        [
+            Tool("look", "Ask the host for everything standard, in one round trip.", NoArguments, desk.look),
+            Tool("weigh", "Rank hypotheses by the facts; judge the operator's claims.", NoArguments, desk.weigh),
+            tasks.tool(prompt("task")),
+            Tool("compare", "Put all options side by side, with arithmetic.", NoArguments, desk.compare),
+            Tool("propose", "Check changes and make them the recommendation.", ProposeArguments, desk.propose),
+            Tool("calculate", "Memory arithmetic on this server's facts.", CalculateArguments, desk.calculate),
+            Tool("evidence", "Read lines of evidence.", EvidenceArguments, desk.evidence),
+            Tool("run", "Run a read-only command on the host.", RunArguments, desk.run),
+        ]
+    )
+
+
+class _Desk:
+    """What the tools share: the session they record in, the host and the tree behind it."""
+
+    def __init__(self, bench: Workbench) -> None:
+        self._bench = bench
+
+    @property
+    def _session(self) -> Session:
+        return self._bench.session
+
+    async def look(self, _arguments: NoArguments, emit: Emit) -> str:
+        from tools.host import look
+        from tools.host.parsers import parse
+
+        case = self._session.case
+        host = await self._bench.host()
+        async for seen in look(host, skip=case.probes_answered(), redact=self._session.transcript.redact):
+            evidence = Evidence(
+                case.next_evidence(),
+                seen.probe,
+                seen.command,
+                seen.host,
+                seen.at,
+                seen.exit,
+                seen.text,
+                seen.truncated,
+                seen.seconds,
+                seen.problem,
+            )
+            emit(EvidenceTaken.of(evidence, parse(evidence)))
+        return _evidence_listed(case.evidence.values(), case.facts)
+
+    async def weigh(self, _arguments: NoArguments, emit: Emit) -> str:
+        from tools import diagnosis
+
+        case = self._session.case
+        assessment = diagnosis.weigh(case.facts)
+        rows = tuple(
+            HypothesisRow(
+                id=f"H{number}",
+                label=one.label,
+                statement=one.statement,
+                status=one.status,
+                weight=one.weight,
+                supporting=tuple(_reason(reason) for reason in one.for_),
+                against=tuple(_reason(reason) for reason in one.against),
+                would_settle=f"{one.would_settle.text} Look: {one.would_settle.look}" if one.would_settle else "",
+            )
+            for number, one in enumerate(assessment.hypotheses, 1)
+        )
+        emit(
+            Weighed(
+                kind=assessment.kind,
+                label=assessment.label,
+                certainty=assessment.certainty,
+                missing=assessment.missing,
+                not_checked=assessment.not_checked,
+                checked=assessment.checked,
+                why=assessment.why,
+                hypotheses=rows,
+            )
+        )
+        claims = diagnosis.claims(case.complaint, case.facts)
+        emit(
+            Claimed(
+                claims=tuple(
+                    ClaimRow(id=f"C{n}", text=c.text, verdict=c.verdict, evidence=c.evidence, why=c.why)
+                    for n, c in enumerate(claims, 1)
+                )
+            )
+        )
+        return _ranking(case.weighed, case.claims)
+
+    async def compare(self, _arguments: NoArguments, emit: Emit) -> str:
+        compared = merge.compare(self._session.case)
+        emit(compared)
+        return merge.compared_text(compared)
+
+    async def propose(self, arguments: ProposeArguments, emit: Emit) -> str:
+        source = None
+        try:
+            source = await self._bench.source()
+        except Inconclusive as error:
+            emit(Note(text=str(error)))
+        wanted = [change.model_dump() for change in arguments.changes]
+        advised = merge.advise(self._session.case, source, wanted)
+        emit(advised)
+        return merge.advised_text(advised)
+
+    async def calculate(self, arguments: CalculateArguments, _emit: Emit) -> str:
+        return merge.calculated(self._session.case.facts, arguments.what, arguments.value)
+
+    async def evidence(self, arguments: EvidenceArguments, _emit: Emit) -> str:
+        found = self._session.case.evidence.get(arguments.id)
+        if found is None:
+            raise ToolRefused(f"no evidence is {arguments.id}.", f"There is: {', '.join(self._session.case.evidence)}.")
+        lines = list(enumerate(found.text.splitlines(), 1))[arguments.first - 1 : arguments.last]
+        if arguments.find:
+            lines = [(number, line) for number, line in lines if arguments.find in line]
+        shown = [f"{found.id}:{number}: {line}" for number, line in lines[:SHOWN_LINES]]
+        left = len(lines) - len(shown)
+        return "\n".join([*shown, f"… {left} more lines"] if left > 0 else shown) or "no such line."
+
+    async def run(self, arguments: RunArguments, emit: Emit) -> str:
+        from tools.host.policy import judge
+
+        from tools.host.parsers import parse
+
+        verdict = judge(arguments.command)
+        if verdict.kind != "allow":
+            raise ToolRefused(
+                f"{verdict.kind}: {verdict.reason}.", "Only the published read-only commands run unasked."
+            )
+        host = await self._bench.host()
+        result = await host.run(verdict)
+        case = self._session.case
+        evidence = Evidence(
+            case.next_evidence(),
+            "command",
+            arguments.command,
+            host.name,
+            result.at,
+            result.exit,
+            self._session.transcript.redact(result.text),
+            result.truncated,
+            result.seconds,
+            result.problem,
+        )
+        emit(EvidenceTaken.of(evidence, parse(evidence)))
+        return f"{evidence.id}, exit {evidence.exit}:\n{evidence.text}"
+
+
+def _reason(reason: Any) -> ReasonRow:
+    return ReasonRow(text=reason.text, source=", ".join(reason.source), weight=reason.weight)
+
+
+def _evidence_listed(evidence: Any, facts: Facts) -> str:
+    lines = [
+        f"{item.id} {item.probe}: " + (item.problem or f"{item.lines} lines, exit {item.exit}") for item in evidence
+    ]
+    return "\n".join([*lines, f"{len(facts)} facts."])
+
+
+def _ranking(weighed: Weighed | None, claims: tuple[ClaimRow, ...]) -> str:
+    if weighed is None:
+        return "nothing was weighed."
+    lines = [f"{weighed.kind}: {weighed.label or weighed.why} (certainty {weighed.certainty:.2f})"]
+    for row in weighed.hypotheses[:8]:
+        lines.append(f"{row.id} {row.label} {row.status} {row.weight:+.1f}")
+        lines += [f"  + {reason.text} [{reason.source}]" for reason in row.supporting]
+        lines += [f"  - {reason.text} [{reason.source}]" for reason in row.against]
+    lines += [f"missing: {text}" for text in weighed.missing]
+    lines += [
+        f"{claim.id} {claim.verdict}: {claim.text}: {claim.why} [{', '.join(claim.evidence)}]" for claim in claims
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,51 @@
+"""The write-up as Markdown. Text from hosts, sources and people is escaped: no link, image or markup comes of it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from agent.views import writeup
+from agent.views.writeup import Anchor, Block, Code, Paragraph, Picture, Table
+
+_SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>()#|!~])")
+_URL: Final = re.compile(r"\b(https?|ftp|file)://", re.IGNORECASE)
+_INVISIBLE: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
+)
+
+
+def markdown(document: dict[str, Any]) -> str:
+    """The whole write-up; the same document gives the same bytes."""
+    lines = [f"# {plain(writeup.title(document))}", ""]
+    for section in writeup.sections(document):
+        drawn = [text for block in section.blocks if (text := _block(block))]
+        if drawn:
+            lines += [f"## {section.title}", "", *(f"{text}\n" for text in drawn)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def plain(text: str) -> str:
+    """Text with nothing in it that Markdown, a terminal or a browser would act on."""
+    visible = _INVISIBLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    defanged = _URL.sub(lambda found: f"{found[1]}[:]//", visible)
+    return _SPECIAL.sub(r"\\\1", " ".join(defanged.split()))
+
+
+def _block(block: Block) -> str:
+    match block:
+        case Paragraph():
+            links = ", ".join(f"[{ref}](#{ref.partition(':')[0].lower()})" for ref in block.references)
+            return plain(block.text) + (f" ({links})" if links else "")
+        case Table():
+            head = "| " + " | ".join(plain(column) for column in block.columns) + " |"
+            rule = "|" + "---|" * len(block.columns)
+            return "\n".join(
+                [head, rule, *("| " + " | ".join(plain(cell) for cell in row) + " |" for row in block.rows)]
+            )
+        case Code():
+            return "\n".join("    " + _INVISIBLE.sub("�", line) for line in block.text.splitlines())
+        case Anchor():
+            return f"#### {block.id}\n\n{plain(block.text)}"
+        case Picture():
+            return ""

@@ -1,0 +1,133 @@
+"""What one session works with: the host it looks at and the source tree it reads, each opened when first needed.
+
+A target is plain data on the session's first record, so that a later process opens the same things again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent.session import Session
+from agent.settings import Settings
+from transcripts.errors import Inconclusive, UsageError
+from transcripts.records import Located
+
+if TYPE_CHECKING:
+    from tools.host import Host
+    from tools.source import Source
+
+Progress = Callable[[str, int, int | None], None]
+Target = dict[str, Any]
+
+
+def _silent(_what: str, _done: int, _whole: int | None) -> None:
+    return None
+
+
+@dataclass(slots=True)
+class Workbench:
+    """Use as an async context manager; closing it closes the host and ends the recorded server if there is one."""
+
+    settings: Settings
+    session: Session
+    progress: Progress = _silent
+    _host: Host | None = None
+    _source: Source | None = None
+    _trees: dict[str, Source] = field(default_factory=dict)
+    _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
+    _source_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def __aenter__(self) -> Workbench:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._host = None
+        await self._stack.aclose()
+
+    @property
+    def target(self) -> Target:
+        return self.session.case.opened.target
+
+    async def host(self) -> Host:
+        """The host of the target, connected. Raises HostError."""
+        if self._host is None:
+            self._host = await self._open_host()
+        return self._host
+
+    async def _open_host(self) -> Host:
+        from tools import host as hosts
+
+        target = self.target
+        match target["kind"]:
+            case "ssh" | "local":
+                return await self._stack.enter_async_context(hosts.connect(target["host"]))
+            case "bundle":
+                return await self._stack.enter_async_context(hosts.open_bundle(Path(target["path"])))
+            case "recorded":
+                return await self._stack.enter_async_context(self._recorded())
+        raise UsageError(f"a target of kind {target['kind']!r} cannot be opened.", "Update sglscout.")
+
+    @asynccontextmanager
+    async def _recorded(self) -> AsyncIterator[Host]:
+        """Serve the recording over SSH on loopback, and connect to it as to any host."""
+        from tools import host as hosts
+        from tools.host import recorded
+
+        recording = recorded.load(self.target["recording"])
+        tree = await self._tree_of(recording.version)
+        async with recorded.serve(recording, tree=tree) as server:
+            options = hosts.SshOptions(
+                config_file=None, known_hosts=server.known_hosts, key_files=(server.client_key,), port=server.port
+            )
+            async with hosts.connect(f"root@{server.host}", options=options) as host:
+                yield host
+
+    async def _tree_of(self, version: str) -> Path | None:
+        """The tree a recorded host has installed: that of its version, if it is to be had."""
+        try:
+            return (await self._obtain(version)).root
+        except Inconclusive:
+            return None
+
+    async def source(self) -> Source:
+        """The tree of the deployed version, pinned on record. Raises Inconclusive when it is not to be had."""
+        async with self._source_lock:
+            if self._source is None:
+                self._source = await self._pinned()
+            return self._source
+
+    async def _pinned(self) -> Source:
+        case = self.session.case
+        located = case.located or (Located.model_validate(case.opened.source) if case.opened.source else None)
+        version = located.version if located else self.target.get("version") or case.facts.text("version")
+        if not version and not self.target.get("source"):
+            raise Inconclusive("the version of SGLang is not known.", "Pass --version V or --source PATH.")
+        source = await self._obtain(version)
+        if located is not None and located.digest and located.digest != source.digest:
+            raise Inconclusive(
+                f"the tree of {version} is not the one this case was worked on with.", "Pass --source with that tree."
+            )
+        if located is None:
+            self.session.record(
+                Located(version=source.version, origin=source.origin, digest=source.digest, root=str(source.root))
+            )
+        return source
+
+    async def _obtain(self, version: str) -> Source:
+        """The tree of a version, or the one at `--source`; each is opened once."""
+        from tools import source as sources
+
+        if version not in self._trees:
+            path = self.target.get("source")
+            self._trees[version] = await sources.obtain(
+                version or None,
+                path=Path(path) if path else None,
+                cache=self.settings.cache,
+                progress=self.progress,
+            )
+        return self._trees[version]
