@@ -7,7 +7,7 @@ is on record in both before it starts, so an id that was ever shown can always b
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field
 from agent.loop import Agent
 from agent.session import Session
 from tools.toolbox import Arguments, Emit, Tool, ToolRefused
-from transcripts.errors import EndpointError, HostError, LimitReached, ScoutError
+from transcripts.errors import EndpointError, HostError, Inconclusive, LimitReached, ScoutError
 from transcripts.ids import new_id
 from transcripts.records import Citation, Concluded, Finding, Limits, Opened, Reported, Said, TaskChanged
 from transcripts.store import BusyError, Store, StoreError
@@ -33,18 +33,19 @@ class TaskArguments(Arguments):
     background: bool = Field(False, description="answer at once; the result follows")
 
 
-MakeResearcher = Callable[[Session], Agent]
+MakeResearcher = Callable[[Session], Awaitable[Agent]]
+Pinned = Callable[[], Awaitable[dict[str, object]]]
 
 
 @dataclass(slots=True)
 class Tasks:
-    """The tasks of one parent session."""
+    """The tasks of one parent session. `source` pins, on record, the tree that they read before the first one runs."""
 
     parent: Session
     store: Store
     make: MakeResearcher
     model: str
-    source: dict[str, object]
+    source: Pinned
     pool: int = POOL
     running: dict[str, asyncio.Task[str]] = field(default_factory=dict)
     watch: Callable[[str, BaseModel], None] = field(default=lambda _task, _record: None)
@@ -84,6 +85,10 @@ class Tasks:
         if state.status in ("opened", "running"):
             self.parent.record(TaskChanged(id=state.id, status="interrupted"))
         return outcome(state.id, self.parent.case.tasks[state.id].status, found.strip())
+
+    def told(self, session: Session, status: str, text: str) -> str:
+        """A task that was continued by itself, told as its parent would have been."""
+        return outcome(session.id, status, _shown(session.case.reports.get(session.id), text))
 
     async def _call(self, arguments: TaskArguments, emit: Emit) -> str:
         wanted = (arguments.task_id or "").strip()
@@ -132,15 +137,18 @@ class Tasks:
     async def _run(self, identity: str, arguments: TaskArguments, follow_up: str, emit: Emit) -> str:
         async with self._slots:
             try:
-                session = self._open(identity, arguments, follow_up)
+                session = self._open(identity, arguments, follow_up, await self.source())
             except BusyError as error:
                 raise ToolRefused(str(error)) from error
+            except Inconclusive as error:  # no tree to read: the task ends before it began, under its id
+                emit(TaskChanged(id=identity, status="failed"))
+                return outcome(identity, "failed", str(error))
             with session:
                 session.watchers.append(lambda record: self.watch(identity, record))
                 emit(TaskChanged(id=identity, status="running"))
                 return await self._work(session, emit)
 
-    def _open(self, identity: str, arguments: TaskArguments, follow_up: str) -> Session:
+    def _open(self, identity: str, arguments: TaskArguments, follow_up: str, source: dict[str, object]) -> Session:
         """The task's own transcript; made here if the process died between its id and its first record."""
         if identity not in self.store.ids():
             first = arguments.prompt
@@ -155,7 +163,7 @@ class Tasks:
                     model=self.model,
                     tools=("search", "read", "list", "flag", "rules", "usage", "report"),
                     limits=LIMITS,
-                    source=dict(self.source),
+                    source=source,
                 ),
                 self.parent.transcript.redact,
             )
@@ -167,7 +175,7 @@ class Tasks:
 
     async def _work(self, session: Session, emit: Emit) -> str:
         try:
-            status, text = await run_task(self.make(session))
+            status, text = await run_task(await self.make(session))
         except asyncio.CancelledError:
             emit(
                 TaskChanged(id=session.id, status="cancelled", turns=session.case.usage.turns, usage=session.case.usage)

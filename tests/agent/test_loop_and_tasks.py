@@ -127,7 +127,10 @@ class Report(Arguments):
 def _tasks(session: Session, home: Path, *models: Scripted) -> Tasks:
     queue = list(models)
 
-    def make(child: Session) -> Agent:
+    async def pinned() -> dict[str, object]:
+        return {"version": "0.5.9"}
+
+    async def make(child: Session) -> Agent:
         async def report(arguments: Report, emit: Emit) -> str:
             citation = Citation(path="srt/a.py", line=1, quote="x", checked=True)
             finding = Finding(question="1", subject="a", kind="does", text=arguments.text, citations=(citation,))
@@ -142,7 +145,7 @@ def _tasks(session: Session, home: Path, *models: Scripted) -> Tasks:
             child.case.opened.limits,
         )
 
-    return Tasks(session, Store(home), make, "scripted", {"version": "0.5.9"})
+    return Tasks(session, Store(home), make, "scripted", pinned)
 
 
 ASK = {"description": "offload options", "prompt": "1. Which options are there?"}

@@ -1,0 +1,186 @@
+"""`demo`, `diagnose`, `resume`, `chat`, `verify`: working on a case."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from agent.settings import Settings, load_settings
+from transcripts.errors import UsageError
+
+Json = dict[str, Any]
+COMPLAINT = (
+    "seems like I'm kinda low on max parallel request context, what options do we have for ram offload of kv cache?"
+)
+
+
+def case_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """What every command that works on a case takes."""
+    for option in (
+        click.option("--json", "as_json", is_flag=True, help="The diagnosis as one JSON document on standard output."),
+        click.option("--events", is_flag=True, help="Every record as a JSON line on standard output."),
+        click.option("--model", help="Model name at the endpoint, or `playbook`."),
+        click.option("--source", type=click.Path(exists=True, path_type=Path), help="An SGLang tree of your own."),
+        click.option("--sglang-version", help="Version to read where the host does not tell."),
+        click.option("--writeup", type=click.Path(file_okay=False, path_type=Path), help="Folder for the write-up."),
+    ):
+        command = option(command)
+    return command
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--list", "listing", is_flag=True, help="Name the recorded hosts.")
+@click.option(
+    "--recorded", type=click.Path(exists=True, file_okay=False, path_type=Path), help="A recording of your own."
+)
+@click.option("--complaint", default=COMPLAINT, help="What the operator says.")
+@case_options
+def demo(name: str | None, listing: bool, recorded: Path | None, complaint: str, **options: Any) -> int:
+    """Serve a recorded host over SSH on loopback and diagnose it like any other (default: slots)."""
+    from tools.host import recorded as recordings
+
+    names = dict(recordings.names())
+    if listing:
+        for each, title in names.items():
+            click.echo(f"{each:<8} {title}")
+        return 0
+    if name is not None and name not in names:
+        raise UsageError(f"no recorded host is named {name!r}.", f"There are: {', '.join(names)}.")
+    recording = str(recorded.resolve()) if recorded else name or "slots"
+    label = recorded.name if recorded else recording
+    return _start({"kind": "recorded", "recording": recording, "host": f"recorded:{label}"}, complaint, options)
+
+
+@click.command()
+@click.argument("complaint")
+@click.option("--host", help="USER@HOST[:PORT], a name of your SSH configuration, or `local`.")
+@click.option(
+    "--bundle", type=click.Path(exists=True, path_type=Path), help="A bundle, folder, log or collected output."
+)
+@case_options
+def diagnose(complaint: str, host: str | None, bundle: Path | None, **options: Any) -> int:
+    """Find the cause of COMPLAINT on a host, and the change that helps."""
+    return _start(_target(host, bundle), complaint, options)
+
+
+@click.command()
+@click.argument("identity", metavar="ID")
+@click.argument("follow_up", required=False, default="")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+@click.option("--events", is_flag=True, help="Every record as a JSON line on standard output.")
+@click.option("--writeup", type=click.Path(file_okay=False, path_type=Path), help="Folder for the write-up.")
+def resume(identity: str, follow_up: str, **options: Any) -> int:
+    """Continue a session or a task by its ID, with FOLLOW_UP as the next question if given."""
+    from agent.run import Run, take_up
+
+    settings = load_settings()
+    with take_up(settings, identity) as session:
+        if session.case.opened.role == "session":
+            return _work(settings, session, follow_up, options)
+
+        async def research() -> str:
+            run = Run.on(settings, session, _progress(options))
+            async with run.bench:
+                return await run.research(follow_up)
+
+        text = asyncio.run(research())
+        click.echo(json.dumps({"v": 1, "task": session.id, "text": text}) if options["as_json"] else text)
+    return 0
+
+
+@click.command()
+@click.option("--host", help="USER@HOST[:PORT], a name of your SSH configuration, or `local`.")
+@click.option("--bundle", type=click.Path(exists=True, path_type=Path), help="A bundle, folder or log.")
+@click.option("--demo", "recording", help="A recorded host that ships with the program.")
+@click.option("--resume", "identity", metavar="ID", help="Continue an earlier session.")
+@click.option("--model", help="Model name at the endpoint, or `playbook`.")
+def chat(host: str | None, bundle: Path | None, recording: str | None, identity: str | None, model: str | None) -> int:
+    """Ask, answer, follow up; `/help` names the commands."""
+    from agent.repl import talk
+
+    settings = load_settings(model)
+    target: Json | None = None
+    if recording:
+        target = {"kind": "recorded", "recording": recording, "host": f"recorded:{recording}"}
+    elif identity is None:
+        target = _target(host, bundle)
+    return asyncio.run(talk(settings, target, identity))
+
+
+def _target(host: str | None, bundle: Path | None) -> Json:
+    if host and bundle:
+        raise UsageError("--host and --bundle exclude each other.", "Give one of them.")
+    if bundle:
+        return {"kind": "bundle", "path": str(bundle.resolve()), "host": bundle.name}
+    if not host:
+        raise UsageError(
+            "no host is given.", "Pass --host USER@HOST, --host local or --bundle PATH; or try `sglscout demo`."
+        )
+    return {"kind": "local" if host == "local" else "ssh", "host": host}
+
+
+def _start(target: Json, complaint: str, options: Json) -> int:
+    from agent.run import start
+
+    if not complaint.strip():
+        raise UsageError("the complaint is empty.", "Say in a sentence what hurts.")
+    settings = load_settings(options["model"])
+    if options["source"]:
+        target["source"] = str(options["source"].resolve())
+    if options["sglang_version"]:
+        target["version"] = options["sglang_version"]
+    with start(settings, target, complaint) as session:
+        return _work(settings, session, "", options)
+
+
+def _work(settings: Settings, session: Any, follow_up: str, options: Json) -> int:
+    from agent.run import Run, exit_code
+    from agent.views.watching import Watching
+
+    async def work() -> Json:
+        run = Run.on(settings, session, _progress(options))
+        watching = Watching(sys.stderr, events=sys.stdout if options["events"] else None)
+        session.watchers.append(watching.session)
+        run.tasks.watch = watching.task
+        async with run.bench:
+            with watching:
+                return await run.answer(follow_up)
+
+    click.echo(f"session {session.id}", err=True)
+    made = asyncio.run(work())
+    _print(made, session, follow_up, options)
+    return exit_code(session)
+
+
+def _print(made: Json, session: Any, follow_up: str, options: Json) -> None:
+    if options["writeup"]:
+        from agent.views.markdown import markdown
+
+        folder: Path = options["writeup"]
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{session.id}.md").write_text(markdown(made), encoding="utf-8")
+    if options["events"]:
+        return
+    if options["as_json"]:
+        click.echo(json.dumps(made))
+        return
+    from agent.views import terminal
+
+    if follow_up:
+        terminal.console().print(session.case.concluded.text, markup=False)
+    else:
+        terminal.console().print(terminal.render(made))
+        click.echo(f"write-up: {session.transcript.folder / 'writeup.md'}", err=True)
+
+
+def _progress(options: Json) -> Callable[[str, int, int | None], None]:
+    from agent.views.watching import download_progress
+
+    return download_progress(sys.stderr)

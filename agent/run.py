@@ -1,0 +1,155 @@
+"""Working on a session from outside: open it, let the agent run, record how it ended, put the write-up beside it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Final
+
+from transcripts.redaction import Redactor
+
+from agent.document import document
+from agent.grounding import grounded
+from agent.loop import Agent
+from agent.model import Model
+from agent.roles import main as main_role
+from agent.roles.researcher import researcher_toolbox
+from agent.session import Session
+from agent.settings import Settings
+from agent.tasks import Tasks, run_task
+from agent.workbench import Progress, Workbench
+from prompts import prompt
+from transcripts.errors import ScoutError
+from transcripts.ids import new_id
+from transcripts.records import Concluded, Limits, Opened, Said
+from transcripts.store import Store
+
+LIMITS: Final = Limits(turns=60, seconds=1800.0, tokens=2_000_000)
+
+
+def start(settings: Settings, target: dict[str, Any], complaint: str) -> Session:
+    """A new session about a complaint; it is on disk before anything is asked of a host."""
+    opened = Opened(
+        id=new_id(),
+        role="session",
+        text=complaint,
+        target=target,
+        model=settings.model or "playbook",
+        tools=main_role.NAMES,
+        limits=LIMITS,
+        program=_program(),
+    )
+    return Session.create(Store(settings.home), opened, Redactor().redact)
+
+
+def take_up(settings: Settings, identity: str) -> Session:
+    """An earlier session or task, opened for going on. Raises UnknownIdError or BusyError."""
+    return Session.open(Store(settings.home), identity, Redactor().redact)
+
+
+@dataclass(slots=True)
+class Run:
+    """One session being worked on. `watch` sees every record of the session and of its tasks as it is made."""
+
+    settings: Settings
+    bench: Workbench
+    model: Model
+    tasks: Tasks
+
+    @classmethod
+    def on(cls, settings: Settings, session: Session, progress: Progress) -> Run:
+        bench = Workbench(settings, session, progress)
+        model = make_model(settings, session.case.opened.model)
+
+        async def researcher(task: Session) -> Agent:
+            source = await bench.source()
+            system = prompt("researcher", version=source.version)
+            return Agent(task, model, researcher_toolbox(source, task), system, task.case.opened.limits)
+
+        async def pinned() -> dict[str, Any]:
+            await bench.source()
+            located = bench.session.case.located
+            return located.model_dump(exclude={"type", "seq", "at"}) if located else {}
+
+        tasks = Tasks(session, Store(settings.home), researcher, session.case.opened.model, pinned)
+        return cls(settings, bench, model, tasks)
+
+    @property
+    def session(self) -> Session:
+        return self.bench.session
+
+    async def answer(self, follow_up: str = "") -> dict[str, Any]:
+        """Go on until there is an answer; the document. What ended it otherwise is recorded, then raised."""
+        session = self.session
+        session.answer_dangling(self._answer_dangling)
+        if follow_up:
+            session.record(Said(text=follow_up))
+        elif session.case.concluded is not None:
+            return document(session.case)
+        toolbox = main_role.main_toolbox(self.bench, self.tasks)
+        agent = Agent(session, self.model, toolbox, prompt("main"), session.case.opened.limits)
+        try:
+            reply = await agent.run()
+        except ScoutError as error:
+            if session.case.concluded is None or session.case.fresh["concluded"] < session.case.last_seq:
+                session.record(Concluded(text="", exit=error.exit_code, reason=str(error)))
+            raise
+        finally:
+            await self.tasks.cancel()
+        session.record(Concluded(text=grounded(reply.text, session.case), exit=exit_code(session)))
+        self.put_writeup()
+        return document(session.case)
+
+    async def research(self, follow_up: str = "") -> str:
+        """Go on with a task by itself; its report as text."""
+        session = self.session
+        session.answer_dangling(lambda _call, name: f"interrupted; call {name} again if it is still needed.")
+        if follow_up:
+            session.record(Said(text=follow_up))
+        agent = await self.tasks.make(session)
+        status, text = await run_task(agent)
+        return self.tasks.told(session, status, text)
+
+    def put_writeup(self) -> None:
+        """Beside the transcript, so that nobody has to ask for it."""
+        from agent.views.markdown import markdown
+
+        path = self.session.transcript.folder / "writeup.md"
+        path.write_text(markdown(document(self.session.case)), encoding="utf-8")
+        path.chmod(0o600)
+
+    def _answer_dangling(self, call: str, name: str) -> str:
+        if name == "task":
+            return self.tasks.interrupted(call)
+        return f"interrupted; call {name} again: what it had brought is kept."
+
+
+def exit_code(session: Session) -> int:
+    """0 when a cause was named or the server found healthy, 3 when the case is undecided."""
+    weighed = session.case.weighed
+    return 0 if weighed is not None and weighed.kind in ("cause", "healthy") else 3
+
+
+def make_model(settings: Settings, name: str) -> Model:
+    """The model a session was opened with: the playbook, or one at the configured endpoint."""
+    if name == "playbook":
+        from agent.models.playbook import Playbook
+
+        return Playbook()
+    from agent.models.openai_compatible import OpenAICompatible
+
+    return OpenAICompatible(name, settings.base_url, settings.api_key)
+
+
+def run_async(work: Callable[[], Any]) -> Any:
+    """Run to the end; Ctrl-C stops the work and is raised as KeyboardInterrupt."""
+    return asyncio.run(work())
+
+
+def _program() -> str:
+    try:
+        return version("sglscout")
+    except PackageNotFoundError:
+        return "0"
