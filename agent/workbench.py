@@ -46,6 +46,10 @@ class Workbench:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Leave the host, and end the recorded server if there is one."""
         self._host = None
         await self._stack.aclose()
 

@@ -34,6 +34,11 @@ def render(document: Json) -> RenderableType:
     return Group(*(part for part in parts if part is not None))
 
 
+def part(document: Json, wanted: str) -> RenderableType | None:
+    """One part of it: `hypotheses`, `options` or `changes`."""
+    return {"hypotheses": _hypotheses, "options": _options, "changes": _changes}[wanted](document)
+
+
 def console(*, stderr: bool = False) -> Console:
     """A console that is plain where it must be: piped, NO_COLOR, TERM=dumb."""
     return Console(stderr=stderr, highlight=False, soft_wrap=False)
