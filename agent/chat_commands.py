@@ -88,7 +88,7 @@ async def _resume(chat: Chat, rest: str) -> None:
 async def _writeup(chat: Chat, rest: str) -> None:
     case = _case(chat)
     assert chat.session is not None
-    path = Path(rest).expanduser() if rest else chat.session.transcript.folder / "writeup.md"
+    path = Path(rest) if rest else chat.session.transcript.folder / "writeup.md"
     try:
         path.write_text(markdown(document(case)), encoding="utf-8")
     except OSError as error:

@@ -1,0 +1,119 @@
+"""Chunks of a streamed answer put together, and judged: whole, cut, empty, or an error in disguise.
+
+What servers do differently is handled here once: reasoning in `reasoning_content` (SGLang) or `reasoning` (vLLM), usage
+missing or in a chunk without choices, parallel calls that all say index 0, ids only in the first delta, or none.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+MAX_TEXT: Final = 400_000
+MAX_ARGUMENTS: Final = 1_000_000
+MAX_CALLS: Final = 64
+
+
+class Faulty(Exception):
+    """This attempt is worth nothing; another may be. `status` is an HTTP status where the stream named one."""
+
+    def __init__(self, reason: str, status: int | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.status = status
+
+
+@dataclass(slots=True)
+class PartialCall:
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
+
+
+@dataclass(slots=True)
+class Assembly:
+    """One answer growing chunk by chunk."""
+
+    text: str = ""
+    reasoning: str = ""
+    finish: str = ""
+    model: str = ""
+    usage: dict[str, int] | None = None
+    calls: list[PartialCall] = field(default_factory=list)
+    _by_index: dict[int, PartialCall] = field(default_factory=dict)
+
+    def add(self, chunk: Any) -> None:
+        """Take one parsed chunk. Raises Faulty on what is no chunk of an answer."""
+        if not isinstance(chunk, dict):
+            raise Faulty(f"the stream held {type(chunk).__name__} where a chunk belongs")
+        error = chunk.get("error") or (chunk if chunk.get("object") == "error" else None)
+        if error:
+            raise _stream_error(error)
+        self.model = chunk.get("model") or self.model
+        if isinstance(chunk.get("usage"), dict):
+            self.usage = chunk["usage"]
+        choices = chunk.get("choices")
+        if choices is None and "usage" not in chunk:
+            raise Faulty("a chunk without choices")
+        for choice in choices or ():
+            if choice.get("index", 0) == 0:
+                self._add_choice(choice)
+
+    def _add_choice(self, choice: dict[str, Any]) -> None:
+        delta = choice.get("delta") or {}
+        self.text += delta.get("content") or ""
+        self.reasoning += delta.get("reasoning_content") or delta.get("reasoning") or ""
+        for part in delta.get("tool_calls") or ():
+            self._add_call(part)
+        self.finish = choice.get("finish_reason") or self.finish
+        if len(self.text) > MAX_TEXT or len(self.reasoning) > 4 * MAX_TEXT:
+            raise Faulty("the answer does not end")
+
+    def _add_call(self, part: dict[str, Any]) -> None:
+        function = part.get("function") or {}
+        identity = part.get("id") or ""
+        index = part.get("index")
+        call = self._by_index.get(index) if index is not None else (self.calls[-1] if self.calls else None)
+        # A new id under a known index is a new call: some servers number every call 0.
+        starts_anew = call is not None and identity and call.id and identity != call.id
+        if call is None or starts_anew:
+            call = PartialCall()
+            self.calls.append(call)
+            if index is not None:
+                self._by_index[index] = call
+        call.id = call.id or identity
+        call.name = call.name or function.get("name") or ""
+        call.arguments += function.get("arguments") or ""
+        if len(call.arguments) > MAX_ARGUMENTS or len(self.calls) > MAX_CALLS:
+            raise Faulty("a tool call does not end")
+
+    def judged(self) -> str:
+        """`stop`, `calls` or `length` for an answer that may be used. Raises Faulty for one that may not."""
+        if self.finish in ("content_filter", "abort"):
+            raise Faulty(f"the endpoint ended the answer: {self.finish}", 0)
+        if not self.finish:
+            raise Faulty("the stream ended in the middle")
+        cut = self.finish == "length"
+        if self.calls:
+            at_limit = cut or any(not _whole(call.arguments) for call in self.calls)
+            return "length" if at_limit else "calls"
+        if not self.text.strip():
+            raise Faulty("an empty answer")
+        return "length" if cut else "stop"
+
+
+def _whole(arguments: str) -> bool:
+    try:
+        json.loads(arguments or "{}", strict=False)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _stream_error(error: Any) -> Faulty:
+    if isinstance(error, dict):
+        code = error.get("code") or error.get("status_code")
+        status = code if isinstance(code, int) else None
+        return Faulty(str(error.get("message") or "an error in the stream")[:500], status)
+    return Faulty(str(error)[:500])
