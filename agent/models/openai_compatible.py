@@ -129,7 +129,8 @@ class OpenAICompatible:
         except (openai.APIConnectionError, openai.APITimeoutError) as error:
             raise _AgainError(f"no connection ({type(error.__cause__ or error).__name__})") from error
         except openai.APIError as error:
-            raise self._of_status(getattr(error, "code", None) or 500, str(error), {}) from error
+            code = str(error.code or "")
+            raise self._of_status(int(code) if code.isdigit() else 500, str(error), {}) from error
         except TimeoutError as error:
             raise _AgainError("it fell silent") from error
         except (json.JSONDecodeError, UnicodeDecodeError) as error:
