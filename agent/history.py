@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from agent.model import Message
-from transcripts.records import Ended, Opened, Record, Replied, Said
+from transcripts.records import Ended, Opened, Record, Replied, Said, Shortened
 
 CUT_CHARS = 16_000
 CUT_HEAD = 10_000
 
 
-def messages(system: str, records: Iterable[Record]) -> list[Message]:
+def messages(system: str, records: Sequence[Record]) -> list[Message]:
     """The conversation as chat completions take it: system prompt, what was asked, answers, calls and their results."""
     out: list[Message] = [{"role": "system", "content": system}]
+    answered = {record.call for record in records if isinstance(record, Ended)}
+    called: set[str] = set()
     for record in records:
         match record:
+            case Shortened():
+                out[1:] = [{"role": "user", "content": record.text}]
+                called.clear()
             case Opened() | Said():
                 out.append({"role": "user", "content": record.text})
             case Replied():
-                out.append(_assistant(record))
-            case Ended():
+                out.append(_assistant(record, answered))
+                called.update(call.id for call in record.calls)
+            case Ended() if record.call in called:
                 out.append({"role": "tool", "tool_call_id": record.call, "content": shortened(record.text)})
             case _:
                 pass
@@ -35,11 +41,13 @@ def shortened(text: str) -> str:
     return f"{text[:CUT_HEAD]}\n… {len(text) - CUT_CHARS} characters left out …\n{text[-tail:]}"
 
 
-def _assistant(record: Replied) -> Message:
+def _assistant(record: Replied, answered: set[str]) -> Message:
+    """An answer with those of its calls that have a result; endpoints refuse a call without one."""
     message: Message = {"role": "assistant", "content": record.text}
-    if record.calls:
+    calls = [call for call in record.calls if call.id in answered]
+    if calls:
         message["tool_calls"] = [
             {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-            for call in record.calls
+            for call in calls
         ]
     return message

@@ -12,16 +12,19 @@ from dataclasses import dataclass
 from pydantic import BaseModel
 
 from agent import history
+from agent.board import board
 from agent.limits import Meter
 from agent.model import Model, Reply, Request
+from agent.models.errors import ContextTooLong
 from agent.session import Session
 from tools.toolbox import Toolbox, ToolRefused
 from transcripts.errors import EndpointError, HostError, LimitReached, ScoutError, UsageError
-from transcripts.records import Call, Concluded, Ended, Limits, Note, Replied, Started, TaskChanged
+from transcripts.records import Call, Concluded, Ended, Limits, Note, Replied, Shortened, Started, TaskChanged
 
 # A tool that meets one of these ends the run; any other fault of a tool is an answer the model can work with.
 ENDING = (HostError, UsageError, EndpointError)
 CALLS_AT_ONCE = 16
+SHORTEN_ABOVE = 80_000  # tokens of a request; open models of this kind are served with windows of 128k and more
 SAME_CALL_LIMIT = 5
 
 
@@ -34,6 +37,7 @@ class Agent:
     toolbox: Toolbox
     system: str
     limits: Limits
+    shorten_above: int = SHORTEN_ABOVE
 
     async def run(self) -> Reply:
         """Until the model answers without calling a tool. Raises what ended the run otherwise; all is recorded."""
@@ -53,12 +57,23 @@ class Agent:
     async def _turns(self, meter: Meter) -> Reply:
         while True:
             meter.check()
-            reply = await self.model.reply(self._request(self.toolbox.schemas()))
+            try:
+                reply = await self.model.reply(self._request(self.toolbox.schemas()))
+            except ContextTooLong:
+                self._shorten()
+                reply = await self.model.reply(self._request(self.toolbox.schemas()))
             meter.add(reply.usage)
             self._record_reply(reply)
             if not reply.calls:
                 return reply
             await self._run_calls(reply.calls)
+            if reply.usage.tokens_in > self.shorten_above:
+                self._shorten()
+
+    def _shorten(self) -> None:
+        """Begin the conversation anew with the question and the case as it stands; the records stay."""
+        case = self.session.case
+        self.session.record(Shortened(text=f"{case.question}\n\nWhat is known so far:\n\n{board(case)}"))
 
     def _request(self, tools: list[dict[str, object]]) -> Request:
         return Request(history.messages(self.system, self.session.records), tools, self.session.case)

@@ -9,7 +9,8 @@
     claimed     what the operator believes, judged                task       a task's state changed
     reported    a task's findings, citations checked              compared   options side by side
     advised     the change that passed the checks                 concluded  the answer, and why it ended
-    repaired    what was wrong with the file                      note       a line worth keeping
+    shortened   the conversation was cut down to the case         note       a line worth keeping
+    repaired    what was wrong with the file
 
 Unknown types are kept by the store and skipped here.
 """
@@ -319,6 +320,13 @@ class Concluded(Record):
     reason: str = ""
 
 
+class Shortened(Record):
+    """From here on the conversation begins with this text instead of the records before it."""
+
+    type: Literal["shortened"] = "shortened"
+    text: str
+
+
 class Repaired(Record):
     type: Literal["repaired"] = "repaired"
     bad: tuple[tuple[int, str], ...] = ()
@@ -346,6 +354,7 @@ AnyRecord = Annotated[
     | Compared
     | Advised
     | Concluded
+    | Shortened
     | Repaired
     | Note,
     Field(discriminator="type"),

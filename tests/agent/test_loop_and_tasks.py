@@ -11,6 +11,7 @@ import pytest
 
 from agent.loop import Agent
 from agent.model import Reply, Request
+from agent.models.errors import ContextTooLong
 from agent.models.scripted import Scripted, calls, say
 from agent.session import Session
 from agent.tasks import Tasks
@@ -118,6 +119,24 @@ def test_the_same_call_over_and_over_is_refused(tmp_path: Path) -> None:
     with _session(tmp_path) as session:
         asyncio.run(_agent(session, model, ECHO).run())
     assert [text == "echo a" for text in _results(model.requests[-1])] == [True] * 5 + [False] * 2
+
+
+def test_a_conversation_that_grew_too_long_goes_on_from_the_case(tmp_path: Path) -> None:
+    model = Scripted(
+        calls(("echo", {"word": "a"})), ContextTooLong("too long.", ""), calls(("echo", {"word": "b"})), say("done")
+    )
+    with _session(tmp_path) as session:
+        asyncio.run(_agent(session, model, ECHO).run())
+    sizes = [len(request.messages) for request in model.requests]
+    assert sizes == [2, 4, 2, 4]
+    assert model.requests[2].messages[1]["content"].startswith("it is slow\n\nWhat is known so far:")
+    assert _results(model.requests[3]) == ["echo b"]
+
+
+def test_too_long_twice_in_a_row_is_said_and_not_tried_for_ever(tmp_path: Path) -> None:
+    model = Scripted(ContextTooLong("too long.", ""), ContextTooLong("still too long.", ""))
+    with _session(tmp_path) as session, pytest.raises(ContextTooLong, match="still"):
+        asyncio.run(_agent(session, model, ECHO).run())
 
 
 class Report(Arguments):
