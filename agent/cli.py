@@ -33,6 +33,7 @@ COMMANDS: Final = {
     "collect": ("agent.commands.host", "collect", "Collect redacted evidence into a bundle."),
     "policy": ("agent.commands.safety", "policy", "Explain whether a command may run on a host."),
     "redact": ("agent.commands.safety", "redact", "Redact text from standard input."),
+    "doctor": ("agent.commands.doctor", "doctor", "Say what this installation and its endpoint can do."),
     "eval": ("agent.commands.evaluate", "evaluate", "Score the program on recorded material."),
 }
 
