@@ -1,0 +1,71 @@
+"""Text of probes, logs and pasted material to facts with unit and source line.
+
+No command is run here and nothing is judged: what a value means for the server stands in tools/diagnosis. `parse` takes
+any text (bad bytes, cut lines, ten megabytes) and raises nothing; lines it does not know are left alone.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from tools.host.parsers import journal, table
+from tools.host.parsers.load import Point
+from tools.host.parsers.page import Page
+from transcripts.facts import Evidence, Fact
+
+__all__ = ["Point", "parse", "parse_stream", "series"]
+
+_LOG = logging.getLogger(__name__)
+
+
+def parse(evidence: Evidence) -> tuple[Fact, ...]:
+    """All facts of one evidence, each with `E5:88` as its source; the same value of the same line comes once."""
+    found: list[Fact] = []
+    if evidence.problem:
+        page = Page(evidence.id)
+        page.add("probe_problem", evidence.problem, 0, scope=evidence.probe)
+        found += page.facts
+    if evidence.text:
+        found += _read(evidence)
+    return tuple(dict.fromkeys(found))
+
+
+def parse_stream(lines: Iterable[str], evidence_id: str = "E1") -> tuple[Fact, ...]:
+    """Facts of a log that is too large to hold: only figures are kept, never lines."""
+    return journal.read(lines).facts(evidence_id)
+
+
+def series(evidence: Evidence) -> tuple[Point, ...]:
+    """Prefill and Decode lines of a log as points in time, for pictures; empty for other evidence."""
+    if evidence.probe not in table.JOURNALS and evidence.probe != table.PASTED:
+        return ()
+    return journal.read(evidence.text.splitlines()).points()
+
+
+def _read(evidence: Evidence) -> list[Fact]:
+    found: list[Fact] = []
+    log = evidence.probe in table.JOURNALS
+    pasted = evidence.probe == table.PASTED
+    parsers = table.recognised(evidence.text) if pasted else table.PARSERS.get(evidence.probe, ())
+    for parser in parsers:
+        page = Page(evidence.id)
+        try:
+            parser(page, evidence)
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError, RecursionError):
+            _LOG.warning("%s: %s could not be read whole", evidence.id, evidence.probe, exc_info=True)
+        found += page.facts
+    if log or pasted:
+        found += journal.read(evidence.text.splitlines()).facts(evidence.id)
+        found += _incident(evidence)
+    elif evidence.probe == "kernel_log":
+        found += _incident(evidence)
+    return found
+
+
+def _incident(evidence: Evidence) -> tuple[Fact, ...]:
+    try:
+        from tools.host.parsers.incident import parse_text
+    except ImportError:
+        return ()
+    return tuple(parse_text(evidence))
