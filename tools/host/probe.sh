@@ -1,4 +1,5 @@
 # Reads, never writes. Everything it asks stands at the end, one line a probe.
+exec 2>/dev/null # a probe's own errors are part of its answer; anything else would break into frames
 LC_ALL=C; export LC_ALL
 PATH=/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/bin:/opt/rocm/bin; export PATH
 SYSTEMD_PAGER=cat; SYSTEMD_PAGERSECURE=1; export SYSTEMD_PAGER SYSTEMD_PAGERSECURE

@@ -1,8 +1,8 @@
 """The standard looks: plain command lines of the policy's catalogue, all asked in one round trip.
 
-A word that begins with `$` is a slot which the script on the host fills in after checking it against a strict character
-set (see framing.py): `$PID` of the server, its `$UNIT`, `$PORT`, `$CGROUP` (below /sys/fs/cgroup), `$MODEL` and `$DRAFT`
-folders, the `$PACKAGE` folder of sglang and its `$DIST` dist-info. A probe whose slot stays empty is skipped and says so.
+`$NAME` in a word is a slot which the script on the host fills in, after checking it against a strict character set
+(probe.sh): `$PID` of the server, its `$UNIT`, `$PORT`, `$CGROUP` (below /sys/fs/cgroup), `$MODEL` and `$DRAFT` folders,
+the `$PACKAGE` folder of sglang, its `$DIST` dist-info. A probe whose slot stays empty is skipped and says so.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ SLOTS: Final = ("PID", "UNIT", "PORT", "CGROUP", "MODEL", "DRAFT", "PACKAGE", "D
 
 # What the start of a server prints that anything is computed from, in every version from 0.4.6 to 0.5.23.
 BOOT_LINES: Final = (
-    "server_args=|Init torch distributed|Load weight|KV Cache|KV cache dtype|Memory pool end|Capture |max_total_num_tokens|"
-    "host memory|host pool|fired up|Max running requests|max_running_requests|Mamba|sliding window|HiCache|hicache|"
+    "server_args=|Init torch distributed|Load weight|KV Cache|KV cache dtype|Memory pool end|Capture |"
+    "max_total_num_tokens|host memory|host pool|fired up|Max running requests|max_running_requests|Mamba|"
+    "sliding window|HiCache|hicache|"
     "Attention backend|attention backend|WARNING|Error|ERROR|error:|Traceback|Exception|out of memory|Killed|Started |"
     "Stopped |Main process exited|Failed with result|Scheduled restart"
 )
@@ -71,7 +72,8 @@ STANDARD: Final = (
     Probe("limits", "cat /proc/$PID/limits", "locked memory and open files", "PID"),
     Probe(
         "cgroup",
-        "grep -H . /sys/fs/cgroup$CGROUP/memory.max /sys/fs/cgroup$CGROUP/memory.high /sys/fs/cgroup$CGROUP/memory.current",
+        "grep -H . /sys/fs/cgroup$CGROUP/memory.max /sys/fs/cgroup$CGROUP/memory.high "
+        "/sys/fs/cgroup$CGROUP/memory.current",
         "memory limit of the server's group",
         "CGROUP",
     ),

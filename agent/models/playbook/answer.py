@@ -1,0 +1,113 @@
+"""The playbook's words: what the case shows, each sentence with what it rests on.
+
+Sentences are made of statements, reasons and sums that tools brought; what brought no reference is not said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from agent.case import Case
+from agent.grounding import exists
+from agent.views.terminal import change_line
+from transcripts.records import HypothesisRow, ReasonRow
+
+Json = dict[str, Any]
+REASONS = 3
+
+
+def composed(case: Case) -> str:
+    """The answer to the complaint, a sentence a line."""
+    return "\n".join(sentence for sentence in _sentences(case) if sentence)
+
+
+def cited(text: str, references: Any, case: Case) -> str:
+    """The sentence with those of its references that hold; empty when none does, so that nothing unproven is said."""
+    held = list(dict.fromkeys(ref for ref in references if exists(str(ref), case)))
+    if not held:
+        return ""
+    return f"{text.rstrip().rstrip('.')} [{', '.join(held[:6])}]."
+
+
+def _sentences(case: Case) -> Iterator[str]:
+    yield from _verdict(case)
+    yield from _claims(case)
+    yield from _asked(case)
+    yield from _change(case)
+    yield from _warnings(case)
+
+
+def _verdict(case: Case) -> Iterator[str]:
+    weighed = case.weighed
+    if weighed is None:
+        return
+    live = [row for row in weighed.hypotheses if row.supporting and row.status != "refuted"]
+    if weighed.kind == "cause" and live:
+        yield cited(f"{_bare(live[0].statement)}: {_said(live[0].supporting)}", _sources(live[0].supporting), case)
+        for row in weighed.hypotheses[1:4]:
+            if row.status == "refuted" and row.against:
+                yield cited(f"It is not this: {_bare(row.statement)}, for {_said(row.against)}", _sources(row.against), case)
+        return
+    everything = list(case.evidence)
+    if weighed.kind == "healthy":
+        yield cited(f"Nothing wrong was found; checked: {'; '.join(weighed.checked)}", everything, case)
+        return
+    named = [row for row in live[:3]]
+    if named:
+        listed = "; ".join(f"{row.label.rpartition('.')[2].replace('_', ' ')} ({_said(row.supporting)})" for row in named)
+        sources = [source for row in named for source in _sources(row.supporting)]
+        yield cited(f"The evidence does not decide the cause; {len(named)} explanations are live: {listed}", sources or everything, case)
+        settle = next((row.would_settle for row in named if row.would_settle), "")
+        if settle:
+            yield cited(f"The strongest lead is {_bare(named[0].statement)}, and this would settle it: {settle}", sources or everything, case)
+    else:
+        yield cited(f"The evidence does not decide the cause: {weighed.why or 'too little was seen'}", everything, case)
+
+
+def _claims(case: Case) -> Iterator[str]:
+    for claim in case.claims:
+        word = {"contradicted": "does not hold", "supported": "holds", "untestable": "cannot be tested yet"}[claim.verdict]
+        references = [*claim.evidence, *(ref for ref in case.evidence if claim.verdict == "untestable")]
+        yield cited(f"“{claim.text}” {word}: {claim.why}", references, case)
+
+
+def _asked(case: Case) -> Iterator[str]:
+    """The question about RAM, from the options that would hold KV there."""
+    for option in case.compared.options if case.compared else ():
+        if option.get("answers") and option.get("says"):
+            yield cited(option["says"], option.get("evidence", ()), case)
+
+
+def _change(case: Case) -> Iterator[str]:
+    advised = case.advised
+    for change in advised.changes if advised else ():
+        yield cited(f"Change: {change_line(change)}, {change['why']}", change["evidence"], case)
+    if advised and advised.changes:
+        for wall in advised.walls:
+            yield cited(f"The next wall: {wall['what']}", wall["evidence"], case)
+
+
+def _warnings(case: Case) -> Iterator[str]:
+    if case.weighed is not None and case.weighed.not_checked:
+        listed = "; ".join(case.weighed.not_checked)
+        yield cited(f"Not checked, since nothing of it was seen: {listed}", list(case.evidence), case)
+
+
+def _bare(statement: str) -> str:
+    return statement.rstrip().rstrip(".")
+
+
+def _said(reasons: tuple[ReasonRow, ...]) -> str:
+    heaviest = sorted(reasons, key=lambda reason: -reason.weight)[:REASONS]
+    return "; ".join(reason.text.rstrip(".") for reason in heaviest)
+
+
+def _sources(reasons: tuple[ReasonRow, ...]) -> list[str]:
+    return [source for reason in reasons for source in reason.source]
+
+
+def leading(case: Case) -> HypothesisRow | None:
+    """The first hypothesis that something speaks for."""
+    rows = case.weighed.hypotheses if case.weighed else ()
+    return next((row for row in rows if row.supporting), None)

@@ -1,0 +1,59 @@
+"""This machine as a host: the same script, in a process group of its own that is ended whole."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
+from tools.host.errors import NoShell, TimedOut
+
+
+class LocalTransport:
+    """Runs scripts with this machine's `sh`."""
+
+    name = "local"
+
+    async def script(self, text: str, *, limit_s: float, limit_bytes: int) -> AsyncIterator[bytes]:
+        """Run `sh -s` with this text; its output as it arrives."""
+        try:
+            process = await asyncio.create_subprocess_exec(
+                "sh",
+                "-s",
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise NoShell("this machine") from error
+        feeding = asyncio.create_task(_feed(process, text))
+        try:
+            async with asyncio.timeout(limit_s):
+                left = limit_bytes
+                while (
+                    left > 0 and process.stdout is not None and (data := await process.stdout.read(min(65_536, left)))
+                ):
+                    left -= len(data)
+                    yield data
+        except TimeoutError as error:
+            raise TimedOut("this machine", "a command", limit_s) from error
+        finally:
+            feeding.cancel()
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+
+    async def close(self) -> None:
+        return None
+
+
+async def _feed(process: asyncio.subprocess.Process, text: str) -> None:
+    if process.stdin is None:
+        return
+    with suppress(ConnectionError):
+        process.stdin.write(text.encode())
+        await process.stdin.drain()
+        process.stdin.close()

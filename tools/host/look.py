@@ -1,0 +1,152 @@
+"""Looking at a host: every standard probe in one round trip, each answer handed on as soon as it is whole."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final, Protocol
+
+from tools.host.errors import ConnectionLost, NoShell
+from tools.host.framing import DISCOVERY, Answer, Splitter, compose
+from tools.host.probes import STANDARD, Probe
+from tools.host.transport import Transport
+
+LIMIT_S: Final = 60.0
+LIMIT_BYTES: Final = 16 << 20
+_MISSING: Final = ("failed to run command", "command not found", "not found")
+_DENIED: Final = ("Permission denied", "Operation not permitted", "insufficient permissions", "Access denied")
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What one probe brought; the caller numbers it and reads facts from it."""
+
+    probe: str
+    command: str
+    host: str
+    at: str
+    exit: int | None
+    text: str
+    truncated: bool = False
+    seconds: float = 0.0
+    problem: str = ""
+
+
+class Host(Protocol):
+    """Something that can be looked at, and asked single commands that the policy allows."""
+
+    @property
+    def name(self) -> str: ...
+
+    def observe(self, probes: Iterable[Probe]) -> AsyncIterator[Observation]: ...
+
+    async def run(self, command: str, *, limit_s: float = 20.0, limit_bytes: int = 256 * 1024) -> Observation: ...
+
+    async def close(self) -> None: ...
+
+
+class ShellHost:
+    """A host behind a transport."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    @property
+    def name(self) -> str:
+        return self._transport.name
+
+    async def observe(self, probes: Iterable[Probe]) -> AsyncIterator[Observation]:
+        """One script for all of them. Raises HostError; what had arrived was handed on before."""
+        asked = {probe.name: probe for probe in probes}
+        marker = secrets.token_hex(16)
+        splitter = Splitter(marker)
+        script = compose(asked.values(), marker)
+        any_byte = False
+        async for data in self._transport.script(script, limit_s=LIMIT_S, limit_bytes=LIMIT_BYTES):
+            any_byte = True
+            for answer in splitter.feed(data):
+                probe = asked.get(answer.name)
+                if probe is not None:
+                    yield self._observation(probe, answer)
+                elif answer.name == DISCOVERY:
+                    yield self._discovery(answer)
+        if not splitter.done:
+            raise ConnectionLost(self.name) if any_byte else NoShell(self.name)
+
+    async def run(self, command: str, *, limit_s: float = 20.0, limit_bytes: int = 256 * 1024) -> Observation:
+        """One regenerated command line of the policy. Raises HostError."""
+        marker = secrets.token_hex(16)
+        # One stream from the start: over SSH two would arrive in either order.
+        script = f"exec 2>&1\necho {marker}\n( {command} ) </dev/null; code=$?; printf '\\n{marker} %s\\n' \"$code\"\n"
+        output = b""
+        async for data in self._transport.script(script, limit_s=limit_s, limit_bytes=limit_bytes):
+            output += data
+        said = output.partition(f"{marker}\n".encode())[2]  # what a login script says first is not the command's
+        body, found, code = said.rpartition(f"\n{marker} ".encode())
+        text = (body if found else said).decode("utf-8", "replace")
+        exit_status = int(code) if found and code.strip().isdigit() else None
+        return Observation(
+            "command", command, self.name, _now(), exit_status, text, not found, 0.0, problem_of(text, exit_status)
+        )
+
+    async def close(self) -> None:
+        await self._transport.close()
+
+    def _observation(self, probe: Probe, answer: Answer) -> Observation:
+        text = answer.output.decode("utf-8", "replace")
+        text = text[:-1] if text.endswith("\n\n") else text
+        problem = "skipped" if answer.skipped else problem_of(text, answer.exit)
+        return Observation(
+            probe.name, probe.command, self.name, _now(), answer.exit, text, answer.truncated, 0.0, problem
+        )
+
+    def _discovery(self, answer: Answer) -> Observation:
+        text = answer.output.decode("utf-8", "replace")
+        return Observation(DISCOVERY, "(the probe script's own discovery)", self.name, _now(), answer.exit, text)
+
+
+async def look(
+    host: Host, *, skip: frozenset[str] = frozenset(), redact: Callable[[str], str] = str
+) -> AsyncIterator[Observation]:
+    """The standard probes that are not in `skip`, redacted, in order of arrival. Raises HostError."""
+    wanted = [probe for probe in STANDARD if probe.name not in skip]
+    if not wanted and DISCOVERY in skip:
+        return
+    async for seen in host.observe(wanted):
+        if seen.probe in skip:
+            continue
+        yield Observation(
+            seen.probe,
+            seen.command,
+            seen.host,
+            seen.at,
+            seen.exit,
+            redact(seen.text),
+            seen.truncated,
+            seen.seconds,
+            seen.problem,
+        )
+
+
+def problem_of(text: str, exit_status: int | None) -> str:
+    """In a word why nothing came: missing, denied, timeout, refused; empty when something did."""
+    if exit_status == 0 or exit_status is None:
+        return ""
+    head = text[:2000]
+    if exit_status in (124, 137):
+        return "timeout"
+    if exit_status == 127 or (exit_status == 126 and any(word in head for word in _MISSING)):
+        return "missing"
+    if any(word in head for word in _DENIED):
+        return "denied"
+    if exit_status == 7 or "Connection refused" in head:
+        return "refused"
+    if "No such file or directory" in head:
+        return "missing"
+    return "" if head.strip() else "empty"
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
