@@ -223,10 +223,11 @@ def _start(route: Route, options: SshOptions, sock: Any, kinds: tuple[str, ...])
         security.key_types = (*wanted, *(name for name in security.key_types if name not in wanted))
     try:
         client.start_client(timeout=options.connect_s)
+        client.get_remote_server_key()  # a peer that stalls makes the line above return without a word
     except (paramiko.SSHException, EOFError, OSError) as error:
         client.close()
         text = str(error)
-        if isinstance(error, TimeoutError) or "imeout" in text or "banner" in text:
+        if isinstance(error, TimeoutError) or any(word in text for word in ("imeout", "banner", "No existing")):
             raise TimedOut(_where(route), "no SSH greeting", options.connect_s) from error
         raise HostError(
             f"{_where(route)} does not speak SSH as we do: {text or 'it hung up'}.", "Try `ssh -v`."
