@@ -1,0 +1,137 @@
+"""A released SGLang from the package index, by the package client that is installed and as the user configured it.
+
+Any platform's wheel will do: nothing in it is installed, imported or run.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import zipfile
+from collections.abc import Callable, Iterator
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Final
+
+from tools.source.errors import SourceUnavailable
+from tools.source.tree import FILE_LIMIT_BYTES, PACKAGE, Entry
+from transcripts.errors import UsageError
+
+VERSION: Final = re.compile(r"v?(\d+(?:\.\d+)*(?:(?:a|b|rc)\d+)?(?:\.?post\d+)?(?:\.dev\d+)?)(\+[a-z0-9.]+)?")
+PLATFORMS: Final = (
+    *(f"manylinux_2_{glibc}_{machine}" for machine in ("x86_64", "aarch64") for glibc in (39, 35, 34, 31, 28, 17)),
+    "any",
+)
+PYTHONS: Final = ("3.12", "3.10")
+ELSEWHERE: Final = "Pass --source with a folder or a .whl file of that version, or --version with another one."
+Progress = Callable[[str, int, int | None], None]
+
+
+def released(version: str) -> str:
+    """The version as the package index names it: no leading v, no local part. Raises UsageError."""
+    found = VERSION.fullmatch(version.strip())
+    if found is None:
+        raise UsageError(f"{version!r} is no version of SGLang.", "Versions look like 0.5.9 or 0.5.10.post1.")
+    return found[1]
+
+
+def download(version: str, folder: Path, progress: Progress, stop: threading.Event) -> Path:
+    """The wheel of a version, in `folder`. Raises SourceUnavailable when it is not to be had."""
+    said = ""
+    for python in PYTHONS:
+        code, said = _run([*_client(), *_arguments(version, python, folder)], version, progress, stop)
+        wheels = sorted(folder.glob("*.whl"))
+        if code == 0 and wheels:
+            return wheels[0]
+        if "No matching distribution" not in said:
+            break
+    raise _unavailable(version, said)
+
+
+def _client() -> list[str]:
+    if importlib.util.find_spec("pip") is not None:
+        return [sys.executable, "-m", "pip"]
+    found = shutil.which("pip3") or shutil.which("pip")
+    if found is None:
+        raise SourceUnavailable("there is no pip here to fetch a release with.", ELSEWHERE)
+    return [found]
+
+
+def _arguments(version: str, python: str, folder: Path) -> list[str]:
+    options = ["--no-deps", "--only-binary=:all:", "--no-input", "--disable-pip-version-check", "--progress-bar=raw"]
+    platforms = [f"--platform={name}" for name in PLATFORMS]
+    return ["download", *options, f"--python-version={python}", *platforms, f"--dest={folder}", f"sglang=={version}"]
+
+
+def _run(command: list[str], version: str, progress: Progress, stop: threading.Event) -> tuple[int, str]:
+    """Exit status and text of the package client; ended when `stop` is set."""
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+    )
+    finished = threading.Event()
+
+    def watch() -> None:
+        while not finished.wait(0.1):
+            if stop.is_set():
+                process.kill()
+                return
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    said: list[str] = []
+    try:
+        assert process.stdout is not None
+        for line in process.stdout:
+            moved = re.fullmatch(r"Progress (\d+) of (\d+)\s*", line)
+            if moved:
+                progress(f"sglang {version}", int(moved[1]), int(moved[2]) or None)
+            else:
+                said.append(line)
+        code = process.wait()
+    finally:
+        finished.set()
+        watcher.join()
+    return code, "".join(said)
+
+
+def _unavailable(version: str, said: str) -> SourceUnavailable:
+    known = re.search(r"from versions: ([^)]*)\)", said)
+    versions = [] if known is None else [name.strip() for name in known[1].split(",") if name.strip() != "none"]
+    if versions:
+        near = get_close_matches(version, versions, 3, 0.5) or versions[-1:]
+        return SourceUnavailable(f"the package index has no sglang {version} (near: {', '.join(near)}).", ELSEWHERE)
+    if "space left" in said:
+        return SourceUnavailable(f"there is no room to fetch sglang {version}.", "Run `sglscout source prune`.")
+    return SourceUnavailable(f"sglang {version} could not be fetched from the package index.", ELSEWHERE)
+
+
+def wheel_version(wheel: Path) -> str:
+    """The version in a wheel's file name; empty if it has none."""
+    parts = wheel.name.split("-")
+    return parts[1] if len(parts) >= 5 else ""
+
+
+def entries(wheel: Path) -> Iterator[Entry]:
+    """The files of the package in a wheel. Raises SourceUnavailable for what is no wheel."""
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            for info in archive.infolist():
+                head, _, path = info.filename.partition("/")
+                linked = (info.external_attr >> 16) & 0o170000 == 0o120000
+                if head == PACKAGE and path and not info.is_dir() and not linked:
+                    yield Entry(path, info.file_size, lambda info=info: _member(archive, info))
+    except (zipfile.BadZipFile, OSError) as error:
+        raise SourceUnavailable(f"{wheel.name} is not a wheel that can be read: {error}.", ELSEWHERE) from error
+
+
+def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
+    """A member's bytes, never more than its header may claim and the tree takes."""
+    try:
+        with archive.open(info) as stream:
+            return stream.read(FILE_LIMIT_BYTES + 1)
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+        raise OSError(f"damaged: {error}") from error
