@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
 import click
@@ -34,26 +35,41 @@ COMMANDS: Final = {
     "policy": ("agent.commands.safety", "policy", "Explain whether a command may run on a host."),
     "redact": ("agent.commands.safety", "redact", "Redact text from standard input."),
     "doctor": ("agent.commands.doctor", "doctor", "Say what this installation and its endpoint can do."),
-    "eval": ("agent.commands.evaluate", "evaluate", "Score the program on recorded material."),
+}
+
+
+EVALUATIONS: Final = {
+    "cases": ("agent.commands.evaluate", "eval_cases", "Diagnose recorded incidents and score the verdicts."),
+    "kv": ("agent.commands.capacity", "eval_kv", "Memory arithmetic against observed server starts."),
+    "policy": ("agent.commands.safety", "eval_policy", "Verdicts of the command policy."),
+    "redaction": ("agent.commands.safety", "eval_redaction", "What redaction hides and what it leaves."),
 }
 
 
 class LazyGroup(click.Group):
-    """Lists from the table; imports a command only to run it or to show its own help."""
+    """Lists from a table; imports a command only to run it or to show its own help."""
+
+    table: Mapping[str, tuple[str, str, str]] = COMMANDS
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return [*self.table, *self.commands]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        entry = COMMANDS.get(cmd_name)
+        entry = self.table.get(cmd_name)
         if entry is None:
-            return None
+            return self.commands.get(cmd_name)
         command = getattr(importlib.import_module(entry[0]), entry[1])
         return command if isinstance(command, click.Command) else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        rows = [(name, entry[2]) for name, entry in self.table.items()]
+        rows += [(name, command.get_short_help_str()) for name, command in self.commands.items()]
         with formatter.section("Commands"):
-            formatter.write_dl([(name, entry[2]) for name, entry in COMMANDS.items()])
+            formatter.write_dl(rows)
+
+
+class EvaluationGroup(LazyGroup):
+    table = EVALUATIONS
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -63,6 +79,11 @@ def cli() -> None:
 
     Without OPENAI_BASE_URL or OPENAI_API_KEY the embedded playbook decides; nothing is ever written to a host.
     """
+
+
+@cli.group("eval", cls=EvaluationGroup)
+def evaluate() -> None:
+    """Score the program on recorded material."""
 
 
 def main() -> NoReturn:

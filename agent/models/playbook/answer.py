@@ -47,27 +47,41 @@ def _verdict(case: Case) -> Iterator[str]:
         yield cited(f"{_bare(live[0].statement)}: {_said(live[0].supporting)}", _sources(live[0].supporting), case)
         for row in weighed.hypotheses[1:4]:
             if row.status == "refuted" and row.against:
-                yield cited(f"It is not this: {_bare(row.statement)}, for {_said(row.against)}", _sources(row.against), case)
+                yield cited(
+                    f"It is not this: {_bare(row.statement)}, for {_said(row.against)}", _sources(row.against), case
+                )
         return
     everything = list(case.evidence)
     if weighed.kind == "healthy":
         yield cited(f"Nothing wrong was found; checked: {'; '.join(weighed.checked)}", everything, case)
         return
-    named = [row for row in live[:3]]
+    named = live[:3]
     if named:
-        listed = "; ".join(f"{row.label.rpartition('.')[2].replace('_', ' ')} ({_said(row.supporting)})" for row in named)
+        listed = "; ".join(
+            f"{row.label.rpartition('.')[2].replace('_', ' ')} ({_said(row.supporting)})" for row in named
+        )
         sources = [source for row in named for source in _sources(row.supporting)]
-        yield cited(f"The evidence does not decide the cause; {len(named)} explanations are live: {listed}", sources or everything, case)
+        yield cited(
+            f"The evidence does not decide the cause; {len(named)} explanations are live: {listed}",
+            sources or everything,
+            case,
+        )
         settle = next((row.would_settle for row in named if row.would_settle), "")
         if settle:
-            yield cited(f"The strongest lead is {_bare(named[0].statement)}, and this would settle it: {settle}", sources or everything, case)
+            yield cited(
+                f"The strongest lead is {_bare(named[0].statement)}, and this would settle it: {settle}",
+                sources or everything,
+                case,
+            )
     else:
         yield cited(f"The evidence does not decide the cause: {weighed.why or 'too little was seen'}", everything, case)
 
 
 def _claims(case: Case) -> Iterator[str]:
     for claim in case.claims:
-        word = {"contradicted": "does not hold", "supported": "holds", "untestable": "cannot be tested yet"}[claim.verdict]
+        word = {"contradicted": "does not hold", "supported": "holds", "untestable": "cannot be tested yet"}[
+            claim.verdict
+        ]
         references = [*claim.evidence, *(ref for ref in case.evidence if claim.verdict == "untestable")]
         yield cited(f"“{claim.text}” {word}: {claim.why}", references, case)
 
