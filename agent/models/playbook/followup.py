@@ -19,6 +19,10 @@ from agent.models.playbook.answer import cited
 from transcripts.records import Call
 
 Json = dict[str, Any]
+OPTION_WORDS: Final = (
+    "lmcache|ktransformers|cpu.?offload|mooncake|file backend|hf3fs|nixl|layer.?group|storage backend|write.?policy|"
+    "io.?backend|mem.?layout"
+)
 NUMBER: Final = r"(\d+(?:[.,]\d+)?)"
 
 
@@ -131,8 +135,7 @@ def _intents() -> Iterator[tuple[str, Handler]]:
     )
     yield r"(?:can(?:'|no)?t|cannot|without|no|not)\b.*\brestart|restart.*(?:later|tonight)", recorded.no_restart
     yield (
-        r"\b(?:other|missing|rest of).*\bgi?b\b|where.*(?:memory|vram|gb|gib).*(?:go|gone|used|are|is)|memory of one gpu|"
-        r"step by step|why only.*(?:gb|gib)",
+        r"\b(?:other|missing|rest of).*\bgi?b\b|where.*(?:memory|vram|gi?b).*(?:go|gone|used|are|is)|step by step|why only.*gi?b",
         _memory,
     )
     yield r"fp8|fp4|kv.?cache.?dtype|quanti[sz]ed? kv", _lever("kv_dtype")
@@ -143,8 +146,7 @@ def _intents() -> Iterator[tuple[str, Handler]]:
     yield r"all.*levers|what else.*(?:try|turn)|levers", _lever("levers")
     yield r"(--[a-z][a-z0-9-]+)", _flag
     yield (
-        r"(lmcache|ktransformers|cpu.?offload|mooncake|file backend|hf3fs|nixl|layer.?group|storage backend|write.?policy|"
-        r"io.?backend|mem.?layout)",
+        rf"({OPTION_WORDS})",
         recorded.option,
     )
     yield (
