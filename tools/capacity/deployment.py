@@ -1,0 +1,366 @@
+"""The running server as the sums need it: typed figures, each with its grade and source, folded from facts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+from tools.capacity import pools
+from tools.capacity.errors import ConfigUnreadable
+from tools.capacity.shape import ModelShape
+from tools.capacity.sums import GIB, Known, Missing
+from transcripts.facts import Fact, Facts, Grade
+
+_ALIASES: Mapping[str, tuple[str, ...]] = {
+    "tp_size": ("--tp-size", "--tensor-parallel-size", "--tp"),
+    "dp_size": ("--dp-size", "--data-parallel-size", "--dp"),
+    "pp_size": ("--pp-size", "--pipeline-parallel-size", "--pp"),
+    "dcp_size": ("--dcp-size", "--decode-context-parallel-size"),
+    "nnodes": ("--nnodes",),
+    "max_running_requests": ("--max-running-requests",),
+    "mem_fraction_static": ("--mem-fraction-static",),
+}
+_TRUE = ("true", "1", "yes", "on")
+SPECULATIVE_DEFAULT_LIMIT = 48
+
+
+class Deployment:
+    """Facts read with the names and units of this package. Cheap to make, reads on demand, never guesses.
+
+    A figure that no fact gives is None; what a sum lacked is said through `Missing`.
+    """
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+
+    # what was asked for -------------------------------------------------------------------------------------------
+
+    def setting(self, name: str) -> Fact | None:
+        """A server argument by destination: as resolved by the server where it printed that, else as typed."""
+        found = self.facts.get("server_arg", name)
+        if found is not None and str(found.value) not in ("None", ""):
+            return found
+        return self.typed(name)
+
+    def typed(self, name: str) -> Fact | None:
+        """A server argument as the operator typed it."""
+        for flag in _ALIASES.get(name, ("--" + name.replace("_", "-"),)):
+            if (found := self.facts.get("flag", flag)) is not None:
+                return found
+        return None
+
+    def number(self, name: str, default: float | None = None) -> Known | None:
+        """A numeric setting, or the version's default as a derived figure."""
+        known = Known.of(self.setting(name))
+        if known is None and default is not None:
+            return Known(default, "derived", "default")
+        return known
+
+    def whole(self, name: str, default: int) -> int:
+        known = self.number(name)
+        return default if known is None else int(known.value)
+
+    def switch(self, name: str) -> bool:
+        found = self.setting(name)
+        return found is not None and str(found.value).lower() in _TRUE
+
+    def text(self, name: str) -> str:
+        found = self.setting(name)
+        return "" if found is None else str(found.value)
+
+    @cached_property
+    def version(self) -> str:
+        return self.facts.text("version")
+
+    # parallelism --------------------------------------------------------------------------------------------------
+
+    @property
+    def tp(self) -> int:
+        return self.whole("tp_size", 1)
+
+    @property
+    def dp(self) -> int:
+        return self.whole("dp_size", 1)
+
+    @property
+    def pp(self) -> int:
+        return self.whole("pp_size", 1)
+
+    @property
+    def dcp(self) -> int:
+        return self.whole("dcp_size", 1)
+
+    @property
+    def dp_attention(self) -> bool:
+        return self.switch("enable_dp_attention") and self.dp > 1
+
+    @property
+    def attn_tp(self) -> int:
+        """Ranks that share the attention of one request."""
+        return max(1, self.tp // self.dp) if self.dp_attention else self.tp
+
+    @property
+    def groups(self) -> int:
+        """Pools with requests of their own: data-parallel ranks, else one."""
+        return max(1, self.dp)
+
+    @property
+    def ranks_here(self) -> int:
+        """Ranks on this host: each has a pool on its GPU and, with HiCache, one in host memory."""
+        replicas = 1 if self.dp_attention else self.dp
+        return max(1, self.tp * self.pp * replicas // self.whole("nnodes", 1))
+
+    # model --------------------------------------------------------------------------------------------------------
+
+    def config(self, draft: bool = False) -> Mapping[str, Any] | None:
+        """The parsed config.json, None where no fact has it. Raises ConfigUnreadable when it is not JSON."""
+        facts = [fact for fact in self.facts.all("model_config") if (fact.scope == "draft") == draft]
+        if not facts:
+            return None
+        try:
+            found = json.loads(str(facts[-1].value))
+        except ValueError as error:
+            raise ConfigUnreadable(f"the model's config.json is not JSON: {error}.") from error
+        if not isinstance(found, dict):
+            raise ConfigUnreadable("the model's config.json is not an object.")
+        return found
+
+    @cached_property
+    def shape(self) -> ModelShape | None:
+        config = self.config()
+        if config is None:
+            return None
+        shape = ModelShape.from_config(config).for_version(self.version)
+        return shape.without_sliding_pool() if self.switch("disable_hybrid_swa_memory") else shape
+
+    @cached_property
+    def draft_shape(self) -> ModelShape | None:
+        """The draft's shape: its own config, or the target's prediction layers when it names no other model."""
+        if not self.has_draft:
+            return None
+        config = self.config(draft=True)
+        if config is None and not self.text("speculative_draft_model_path"):
+            target = self.config()
+            config = target if target and "num_nextn_predict_layers" in json.dumps(target) else None
+        return None if config is None else ModelShape.from_config(config, draft=True)
+
+    # speculative decoding -----------------------------------------------------------------------------------------
+
+    @property
+    def algorithm(self) -> str:
+        found = self.text("speculative_algorithm").upper()
+        return "" if found in ("", "NONE") else found
+
+    @property
+    def has_draft(self) -> bool:
+        """Whether there is a draft model on the GPU."""
+        return self.algorithm not in ("", "NGRAM")
+
+    @property
+    def draft_tokens(self) -> int:
+        return self.whole("speculative_num_draft_tokens", 0) if self.algorithm else 0
+
+    # memory -------------------------------------------------------------------------------------------------------
+
+    def fact(self, name: str, scope: str | None = None) -> Known | None:
+        return Known.of(self.facts.get(name, scope))
+
+    def lowest(self, name: str) -> Known | None:
+        """The smallest of a figure given per GPU or rank."""
+        found = [known for fact in self.facts.all(name) if (known := Known.of(fact)) is not None]
+        return min(found, key=lambda known: known.value, default=None)
+
+    @property
+    def before_gib(self) -> Known | None:
+        return self.fact("weights_before_gib", "")
+
+    @property
+    def after_gib(self) -> Known | None:
+        found = self.fact("weights_after_gib", "")
+        if found is None and self.before_gib and (weights := self.fact("weights_gib", "")):
+            return Known(self.before_gib.value - weights.value, "derived", weights.source)
+        return found
+
+    @property
+    def fraction(self) -> Known | None:
+        return self.number("mem_fraction_static")
+
+    @property
+    def effective_fraction(self) -> Known | None:
+        """The fraction as the server applies it: 0.85 of it with the aiter backend and a context over 8192."""
+        found = self.fraction
+        if found and self.text("attention_backend") == "aiter" and self.context_len > 8192 and not self._resolved:
+            return Known(found.value * 0.85, "derived", found.source)
+        return found
+
+    @property
+    def _resolved(self) -> bool:
+        return self.facts.get("server_arg", "mem_fraction_static") is not None
+
+    @property
+    def context_len(self) -> int:
+        known = self.fact("context_len") or self.number("context_length")
+        if known is not None:
+            return int(known.value)
+        return self.shape.context_len if self.shape else 0
+
+    @property
+    def page(self) -> int:
+        return self.whole("page_size", 64 if self.shape and self.shape.indexer else 1)
+
+    @cached_property
+    def element(self) -> Known | None:
+        """Bytes per KV element: as printed, else as set, else the model's own; and what the pool's size says."""
+        printed = self.facts.get("kv_dtype")
+        if printed is not None:
+            value = pools.element_bytes(str(printed.value), self._model_bytes)
+            if value is not None:
+                return Known(value, "derived", printed.source)
+        setting = self.setting("kv_cache_dtype")
+        value = pools.element_bytes("" if setting is None else str(setting.value), self._model_bytes)
+        if value is None:
+            return None
+        if setting is not None and str(setting.value) != "auto":
+            return Known(value, "derived", setting.source)
+        return self._element_from_size() or Known(value, "estimated", "auto: the model's own type")
+
+    @property
+    def _model_bytes(self) -> float:
+        return self.shape.element_bytes if self.shape else 2.0
+
+    def _element_from_size(self) -> Known | None:
+        tokens, size = self.fact("kv_pool", ""), self.fact("kv_pool_gib", "")
+        if not (tokens and size and self.shape) or self.shape.sliding or self.shape.compressed:
+            return None
+        stored = size.value * GIB / (tokens.value + self.page)
+        for value in (2.0, 1.0, pools.ELEMENT_BYTES["fp4"]):
+            layout = pools.Layout(self.attn_tp, value, self.page, self.dcp, self.pp)
+            if abs(pools.full_bytes_per_token(self.shape, layout) / stored - 1) < 0.03:
+                return Known(value, "derived", size.source)
+        return None
+
+    @property
+    def layout(self) -> pools.Layout:
+        element = self.element
+        raw = "trtllm" in (self.text("nsa_decode_backend"), self.text("nsa_prefill_backend"))
+        return pools.Layout(self.attn_tp, element.value if element else 2.0, self.page, self.dcp, self.pp, raw)
+
+    @cached_property
+    def bytes_per_token(self) -> Known | None:
+        """Stored bytes per token and rank: by the shape, else by the printed size of the pool."""
+        config = self.facts.get("model_config", "")
+        if self.shape is not None and config is not None and not self.shape.compressed and not self.shape.sliding:
+            element = self.element
+            grade: Grade = "estimated" if element is None or element.grade == "estimated" else "derived"
+            return Known(pools.full_bytes_per_token(self.shape, self.layout), grade, config.source)
+        tokens, size = self.fact("kv_pool", ""), self.fact("kv_pool_gib", "")
+        if tokens and size and tokens.value > 0:
+            return Known(size.value * GIB / (tokens.value + self.page), "estimated", size.source)
+        return None
+
+    @property
+    def draft_bytes_per_token(self) -> Known | None:
+        """Bytes per token and rank of the draft's pool; 0 without a draft, None where its shape is not known."""
+        if not self.has_draft:
+            return Known(0.0, "derived", "no draft model")
+        tokens, size = self.fact("kv_pool", "draft") or self.fact("kv_pool", ""), self.fact("kv_pool_gib", "draft")
+        if self.draft_shape is not None:
+            source = self.facts.get("model_config", "draft") or self.facts.get("model_config", "")
+            value = pools.full_bytes_per_token(self.draft_shape, self.layout)
+            return Known(value, "derived", source.source if source else "")
+        if tokens and size:
+            return Known(size.value * GIB / (tokens.value + self.page), "derived", size.source)
+        return None
+
+    @property
+    def pool_tokens(self) -> Known | None:
+        """Tokens of one pool (one data-parallel rank), as printed."""
+        return self.fact("kv_pool", "") or self.fact("kv_pool", "full")
+
+    # concurrency --------------------------------------------------------------------------------------------------
+
+    @property
+    def running_limit(self) -> Known | None:
+        """Requests that may run in one pool: as the ready line says, else as typed over the data-parallel ranks."""
+        printed = self.fact("running_limit")
+        if printed is not None:
+            return printed
+        typed = self.number("max_running_requests")
+        if typed is not None:
+            return Known(int(typed.value) // self.groups, "derived", typed.source)
+        if self.algorithm:
+            return Known(SPECULATIVE_DEFAULT_LIMIT // self.groups, "derived", "default of speculative decoding")
+        if self.pool_tokens and self.context_len:
+            tokens = int(self.pool_tokens.value)
+            value = min(pools.default_running_limit(tokens, self.context_len), tokens // 2)
+            return Known(value, "derived", self.pool_tokens.source)
+        return None
+
+    @property
+    def limit_is_default(self) -> bool:
+        """Whether nobody typed the limit."""
+        return self.typed("max_running_requests") is None
+
+    @property
+    def tokens_per_request(self) -> Known | None:
+        """Pool tokens that one running request holds, as observed under load."""
+        direct = self.fact("tokens_per_request")
+        if direct is not None:
+            return direct
+        usage, running, pool = self.fact("usage_p50", ""), self.fact("running_p50"), self.pool_tokens
+        if usage and running and pool and running.value > 0 and usage.value > 0:
+            return Known(usage.value * pool.value / running.value, "derived", usage.source)
+        return None
+
+    @property
+    def free_now_gib(self) -> Known | None:
+        """Free on the fullest GPU: as nvidia-smi shows it now, else as the ready line said; the smaller of the two."""
+        found = []
+        if (free := self.lowest("gpu_free_mib")) is not None:
+            found.append(Known(free.value / 1024, free.grade, free.source))
+        elif (used := self._most_used) is not None:
+            found.append(used)
+        if (ready := self.fact("free_after_boot_gib")) is not None:
+            found.append(ready)
+        return min(found, key=lambda known: known.value, default=None)
+
+    @property
+    def _most_used(self) -> Known | None:
+        total = self.card_mib
+        used = [known for fact in self.facts.all("gpu_used_mib") if (known := Known.of(fact)) is not None]
+        if not used or total is None:
+            return None
+        most = max(used, key=lambda known: known.value)
+        return Known((total.value - most.value) / 1024, "derived", most.source)
+
+    @property
+    def card_mib(self) -> Known | None:
+        return self.lowest("gpu_memory_mib")
+
+
+def missing_shape() -> Missing:
+    return Missing("the model's shape", ("model_config",), "read config.json in the model's folder on the host")
+
+
+def missing_memory() -> Missing:
+    return Missing(
+        "free GPU memory before and after the weights",
+        ("weights_before_gib", "weights_after_gib"),
+        "the `Load weight begin` and `Load weight end` lines of the current start in the journal",
+    )
+
+
+def missing_pool() -> Missing:
+    return Missing(
+        "the size of the KV pool", ("kv_pool",), "the `KV Cache is allocated` or the ready line of the current start"
+    )
+
+
+def missing_load() -> Missing:
+    return Missing(
+        "tokens that one running request holds",
+        ("tokens_per_request",),
+        "five minutes of decode lines under load: #token over #running-req",
+    )

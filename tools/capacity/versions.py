@@ -1,0 +1,205 @@
+"""What differs between SGLang versions in the sums of this package, and where each version does them.
+
+Every entry was read in the trees of 0.4.6, 0.5.9, 0.5.12, 0.5.16, 0.5.20 and 0.5.23; the release in between that
+changed a rule is not known more closely than that, so a rule holds from the first of these trees that has it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+Version = tuple[int, ...]
+
+
+def parse(version: str) -> Version | None:
+    """`0.5.9`, `v0.5.10.post1` or `0.5.9+cu128` as (major, minor, patch, post); None for anything else."""
+    match = re.match(r"v?(\d+)\.(\d+)(?:\.(\d+))?(?:\.?post(\d+))?", version.strip())
+    if match is None:
+        return None
+    return tuple(int(part or 0) for part in match.groups())
+
+
+def at_least(version: str, first: str) -> bool:
+    """Whether `version` has a rule that `first` brought. An unknown version counts as the present day."""
+    have, want = parse(version), parse(first)
+    return have is None or want is None or have >= want
+
+
+def draft_in_budget(version: str) -> bool:
+    """Draft weights and the draft's pool are taken out of the static budget (before: out of the reserve)."""
+    return at_least(version, "0.5.16")
+
+
+def has_dcp(version: str) -> bool:
+    """`--dcp-size` shards the positions of one sequence over tensor-parallel ranks."""
+    return at_least(version, "0.5.16")
+
+
+def old_dsa_divisor(version: str) -> bool:
+    """The FP8 budget of a sparse-indexer model divides by 576 bytes per layer while the pool stores 656."""
+    return not at_least(version, "0.5.12")
+
+
+def indexer_rows_elided(version: str) -> bool:
+    """Layers that share another layer's top-k get no indexer rows."""
+    return at_least(version, "0.5.20")
+
+
+def state_slot_reserved(version: str) -> bool:
+    """The padding slot of the recurrent-state pool is taken out of the automatic slot count."""
+    return at_least(version, "0.5.20")
+
+
+def host_check_is_per_rank(version: str) -> bool:
+    """Each rank compares its own pool with the memory of the whole machine, blind to cgroups."""
+    return not at_least(version, "0.5.20")
+
+
+def host_pool_must_exceed_device(version: str) -> bool:
+    """The start fails when the host pool is not larger than the device pool (later versions warn)."""
+    return not at_least(version, "0.5.16")
+
+
+def one_more_request_row(version: str) -> bool:
+    """The request table has one row more than asked for, and the limit in the ready line counts it."""
+    return not at_least(version, "0.4.7")
+
+
+# Architecture classes for which a version splits the pool between full and sliding-window layers; for every other
+# model with sliding windows all layers get the full cache.
+_SPLIT_SINCE: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "Llama4ForConditionalGeneration": "0.4.6",
+        "GptOssForCausalLM": "0.5.9",
+        "MiMoV2FlashForCausalLM": "0.5.9",
+        "MiMoV2MTP": "0.5.9",
+        "Step3p5ForCausalLM": "0.5.9",
+        "Step3p5MTP": "0.5.9",
+        "Gemma4ForCausalLM": "0.5.12",
+        "Gemma4ForConditionalGeneration": "0.5.12",
+        "LagunaForCausalLM": "0.5.12",
+        "MiMoV2ForCausalLM": "0.5.12",
+        "Step3p7ForConditionalGeneration": "0.5.16",
+        "Gemma4UnifiedForConditionalGeneration": "0.5.16",
+        "MellumForCausalLM": "0.5.16",
+        "InklingForConditionalGeneration": "0.5.16",
+        "UnlimitedOCRForCausalLM": "0.5.16",
+        "BeamForCausalLM": "0.5.23",
+        "GraniteSWAForCausalLM": "0.5.23",
+        "GraniteMoeSWAForCausalLM": "0.5.23",
+        "IQuestQ1ForCausalLM": "0.5.23",
+        "EmbeddingGemma2Model": "0.5.23",
+        "DiffusionGemmaForBlockDiffusion": "0.5.23",
+        "MuseGlimmerForCausalLM": "0.5.23",
+        "MuseGlimmerForConditionalGeneration": "0.5.23",
+        "MuseSparkForConditionalGeneration": "0.5.23",
+    }
+)
+
+
+def splits_sliding_window(version: str, architectures: tuple[str, ...], opted_in: bool) -> bool:
+    """Whether that version gives the sliding-window layers of such a model a pool of their own."""
+    if opted_in and at_least(version, "0.5.16"):
+        return True
+    return any(name in _SPLIT_SINCE and at_least(version, _SPLIT_SINCE[name]) for name in architectures)
+
+
+_MIXIN: Final = "srt/model_executor/model_runner_kv_cache_mixin.py"
+_CONFIGURATOR: Final = "srt/mem_cache/kv_cache_configurator.py"
+_LINES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
+    {
+        "budget": {
+            "0.4.6": "srt/model_executor/model_runner.py:707",
+            "0.5.9": f"{_MIXIN}:143",
+            "0.5.16": f"{_CONFIGURATOR}:1538",
+            "0.5.23": f"{_CONFIGURATOR}:3007",
+        },
+        "cell": {
+            "0.5.9": f"{_MIXIN}:50",
+            "0.5.23": "srt/model_executor/pool_configurator.py:333",
+        },
+        "padding": {
+            "0.5.9": "srt/mem_cache/memory_pool.py:1441",
+            "0.5.12": "srt/mem_cache/memory_pool.py:1682",
+            "0.5.16": "srt/mem_cache/memory_pool.py:3864",
+            "0.5.23": "srt/mem_cache/memory_pool.py:4866",
+        },
+        "state": {
+            "0.5.9": f"{_MIXIN}:188",
+            "0.5.16": f"{_CONFIGURATOR}:1763",
+            "0.5.23": f"{_CONFIGURATOR}:3354",
+        },
+        "state_cap": {
+            "0.5.9": f"{_MIXIN}:367",
+            "0.5.12": f"{_MIXIN}:833",
+            "0.5.16": f"{_CONFIGURATOR}:1640",
+            "0.5.23": f"{_CONFIGURATOR}:3137",
+        },
+        "sliding": {"0.5.9": f"{_MIXIN}:325"},
+        "request_table": {
+            "0.4.6": "srt/mem_cache/memory_pool.py:66",
+            "0.5.9": "srt/mem_cache/memory_pool.py:144",
+            "0.5.12": "srt/mem_cache/memory_pool.py:149",
+            "0.5.16": "srt/mem_cache/memory_pool.py:267",
+            "0.5.23": "srt/mem_cache/memory_pool.py:406",
+        },
+        "running_default": {
+            "0.5.9": f"{_MIXIN}:345",
+            "0.5.12": f"{_MIXIN}:821",
+            "0.5.16": f"{_CONFIGURATOR}:1626",
+            "0.5.23": f"{_CONFIGURATOR}:3123",
+        },
+        "running_limit": {"0.5.9": "srt/model_executor/model_runner.py:593", "0.5.23": f"{_CONFIGURATOR}:3127"},
+        "speculative_default": {
+            "0.4.6": "srt/server_args.py:323",
+            "0.5.9": "srt/server_args.py:2363",
+            "0.5.12": "srt/server_args.py:3700",
+            "0.5.16": "srt/arg_groups/speculative_hook.py:256",
+            "0.5.23": "srt/arg_groups/speculative_hook.py:1088",
+        },
+        "new_token_ratio": {
+            "0.4.6": "srt/managers/scheduler.py:365",
+            "0.5.9": "srt/managers/scheduler.py:811",
+            "0.5.12": "srt/managers/scheduler.py:1152",
+        },
+        "admission": {"0.5.9": "srt/managers/schedule_policy.py:438"},
+        "host_size": {
+            "0.4.6": "srt/mem_cache/memory_pool.py:740",
+            "0.5.9": "srt/mem_cache/memory_pool_host.py:161",
+            "0.5.12": "srt/mem_cache/memory_pool_host.py:180",
+            "0.5.16": "srt/mem_cache/pool_host/base.py:109",
+            "0.5.23": "srt/mem_cache/pool_host/base.py:226",
+        },
+        "host_check": {
+            "0.4.6": "srt/mem_cache/memory_pool.py:752",
+            "0.5.9": "srt/mem_cache/memory_pool_host.py:176",
+            "0.5.12": "srt/mem_cache/memory_pool_host.py:195",
+            "0.5.16": "srt/mem_cache/pool_host/base.py:129",
+            "0.5.23": "srt/mem_cache/pool_host/base.py:251",
+        },
+        "fraction_default": {
+            "0.4.6": "srt/server_args.py:224",
+            "0.5.9": "srt/server_args.py:1022",
+            "0.5.12": "srt/server_args.py:1543",
+            "0.5.16": "srt/server_args.py:4058",
+            "0.5.23": "srt/arg_groups/overrides.py:207",
+        },
+        "fraction_vision": {"0.5.9": "srt/server_args.py:5483"},
+        "dp_attention": {"0.5.9": "srt/server_args.py:2110"},
+        "draft_pool": {"0.5.9": f"{_MIXIN}:401", "0.5.23": "srt/model_executor/pool_configurator.py:258"},
+    }
+)
+
+
+def source_line(version: str, topic: str) -> str:
+    """`srt/…:line` where that version does the sum; the nearest earlier tree read is named where it is another one."""
+    lines = _LINES[topic]
+    plain = ".".join(str(part) for part in (parse(version) or ())[:3])
+    if plain in lines:
+        return lines[plain]
+    known = sorted(lines, key=lambda name: parse(name) or ())
+    earlier = [name for name in known if at_least(version, name)] or known[:1]
+    return f"{lines[earlier[-1]]} (read in {earlier[-1]})"
