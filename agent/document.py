@@ -12,6 +12,7 @@ from agent.grounding import sentences
 from transcripts.facts import Fact
 from transcripts.records import Finding, HypothesisRow, ReasonRow
 
+SERIES_POINTS: Final = 240
 SCHEMA: Final = "sglscout.diagnosis/1"
 Json = dict[str, Any]
 
@@ -71,6 +72,7 @@ def document(case: Case) -> Json:
         "rollback": advised.rollback if advised else {},
         "alternatives": list(advised.alternatives) if advised else [],
         "must_not": list(advised.must_not) if advised else [],
+        "series": _series(case),
         "timeline": [
             {"at": event.at, "text": event.text, "references": list(event.references)} for event in case.events
         ],
@@ -145,6 +147,26 @@ def _hypothesis(row: HypothesisRow) -> Json:
         "reasons_against": [reason.model_dump() for reason in row.against],
         "would_settle": row.would_settle or None,
     }
+
+
+def _series(case: Case) -> list[Json]:
+    """Running, queued and usage over time, at most `SERIES_POINTS` of them, from the log that has most."""
+    from tools.host.parsers import series
+
+    longest = max((series(item) for item in case.evidence.values()), key=len, default=())
+    points = [
+        {
+            "at": p.at,
+            "seconds": round(p.seconds, 1),
+            "running": p.running,
+            "queue": p.queue or 0,
+            "usage": p.usage or 0.0,
+        }
+        for p in longest
+        if p.kind == "decode" and p.seconds is not None and p.running is not None
+    ]
+    step = max(1, len(points) // SERIES_POINTS)
+    return points[::step]
 
 
 def _sources(reasons: tuple[ReasonRow, ...]) -> list[str]:

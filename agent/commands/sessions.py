@@ -93,10 +93,59 @@ def show(identity: str, as_json: bool, html: Path | None, document: bool) -> Non
         else:
             terminal.console().print(terminal.render(made))
     elif html is not None:
-        html.write_text(transcript.html(records), encoding="utf-8")
+        from agent.views.html import transcript as page
+
+        html.write_text(page(f"Transcript of {identity}", transcript.entries(records)), encoding="utf-8")
         click.echo(f"written: {html}", err=True)
     else:
         terminal.console().print(transcript.terminal(records))
+
+
+@click.command()
+@click.argument("identity", metavar="ID")
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="File; standard output without.")
+@click.option("--format", "form", type=click.Choice(["md", "html", "json"]), help="Else by the file's suffix, else md.")
+@click.option("--share", is_flag=True, help="Hide hosts, addresses, users, serials and prompts as well.")
+def writeup(identity: str, output: Path | None, form: str | None, share: bool) -> None:
+    """Write the incident of a session up, from its transcript alone."""
+    from agent.case import Case
+    from agent.document import document as make_document
+    from agent.views.html import html
+    from agent.views.markdown import markdown
+    from transcripts.errors import UsageError
+    from transcripts.records import load
+
+    records = [record for each in Store(load_home()).read(identity) if (record := load(each)) is not None]
+    made = make_document(Case.fold(records))
+    if share:
+        made = _shared(made)
+    suffix = output.suffix.lstrip(".") if output else ""
+    form = form or (suffix if suffix in ("html", "json") else "md")
+    text = {"md": markdown, "html": html, "json": lambda each: json.dumps(each, indent=1) + "\n"}[form](made)
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{output} cannot be written: {error.strerror}.", "Give another file.") from error
+    click.echo(f"written: {output}", err=True)
+
+
+def _shared(value: Any) -> Any:
+    """The document with every text redacted for people outside."""
+    from transcripts.redaction import Redactor
+
+    redactor = Redactor("share")
+
+    def hidden(each: Any) -> Any:
+        if isinstance(each, str):
+            return redactor.redact(each)
+        if isinstance(each, dict):
+            return {key: hidden(item) for key, item in each.items()}
+        return [hidden(item) for item in each] if isinstance(each, list) else each
+
+    return hidden(value)
 
 
 @click.command()

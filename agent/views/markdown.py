@@ -25,10 +25,14 @@ def markdown(document: dict[str, Any]) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+def visible(text: str) -> str:
+    """Text in which nothing is hidden: control, bidirectional, zero-width and tag characters are written out."""
+    return _INVISIBLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
 def plain(text: str) -> str:
     """Text with nothing in it that Markdown, a terminal or a browser would act on."""
-    visible = _INVISIBLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-    defanged = _URL.sub(lambda found: f"{found[1]}[:]//", visible)
+    defanged = _URL.sub(lambda found: f"{found[1]}[:]//", visible(text))
     return _SPECIAL.sub(r"\\\1", " ".join(defanged.split()))
 
 

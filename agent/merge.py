@@ -1,0 +1,178 @@
+"""Options side by side: what research found in the tree, and what the arithmetic says of each, on the same measures.
+
+Findings that contradict each other are shown as contradictions; nothing is averaged.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+from agent import sums
+from agent.case import Case
+from agent.views.terminal import amount
+from tools import capacity
+from transcripts.facts import Facts
+from transcripts.records import Compared, Finding
+
+Json = dict[str, Any]
+RATIO_ASKED = 4.0
+
+
+def compare(case: Case) -> Compared:
+    """Every option of the case. Pure: the same case gives the same options."""
+    facts = case.facts
+    arithmetic: list[Json] = []
+    options = [*_levers(facts, arithmetic), *_hicache(case, arithmetic), *_found(case)]
+    budget = capacity.gpu_budget(facts)
+    arithmetic += [sums.row(entry) for entry in budget.sums]
+    slots = capacity.slots_for(facts)
+    if isinstance(slots, capacity.Slots):
+        arithmetic += [sums.row(entry) for entry in (*slots.sums, slots.reserve)]
+    return Compared(
+        options=tuple(options),
+        contradictions=tuple(_contradictions(case.findings)),
+        arithmetic=tuple({entry["name"]: entry for entry in arithmetic}.values()),
+        memory=tuple(
+            {
+                "name": step.name,
+                "gib": round(step.gib, 2),
+                "left_gib": round(step.left_gib, 2),
+                "grade": step.grade,
+                "source": step.source,
+                "why_not_spare": step.why_not_spare,
+            }
+            for step in budget.steps
+        ),
+    )
+
+
+def compared_text(compared: Compared) -> str:
+    """The options as a model reads them."""
+    lines = []
+    for option in compared.options:
+        parts = [option["name"]]
+        parts += [f"running {option['running_factor']:.2f}x"] if option.get("running_factor") is not None else []
+        parts += [f"{amount(option['host_gb'])} GB of host RAM"] if option.get("host_gb") else []
+        parts += ["does not fit"] if option.get("fits") is False else []
+        parts += [option[key] for key in ("risk", "why_not") if option.get(key)]
+        lines.append(f"- {'; '.join(parts)} [{', '.join(option.get('evidence', ()))}]")
+    lines += [f"- {row['name']} = {amount(row['value'])} {row['unit']} ({row['grade']})" for row in compared.arithmetic]
+    lines += [f"contradiction: {text}" for text in compared.contradictions]
+    return "\n".join(lines) or "no option could be worked out."
+
+
+def hicache_says(budget: capacity.HostBudget) -> str:
+    """What HiCache at that ratio would and would not do on this host, in one sentence."""
+    fit = "fits" if budget.fits else "does not fit"
+    says = (
+        f"HiCache at ratio {budget.ratio:g} would take {budget.ranks} ranks x {budget.per_rank_gb:.2f} GB = "
+        f"{budget.total_gb:.1f} GB of host RAM, which {fit} under {budget.limit_bytes / 1e9:.1f} GB "
+        f"({budget.limit_from}); it keeps about {budget.ratio:.1f}x the prefix tokens ({budget.prefix_tokens:,}) and leaves "
+        f"running requests at {budget.running_factor:.2f}x"
+    )
+    if budget.distinct_bytes < budget.total_bytes:
+        says += f"; MLA KV is held once per rank, so {budget.distinct_bytes / 1e9:.2f} GB of it are distinct"
+    if not budget.fits and budget.own_check_passes:
+        says += f"; the version's own check would let it start all the same ({budget.own_check})"
+    if budget.largest_ratio >= 1:
+        says += f"; the largest ratio that fits is {budget.largest_ratio:g}"
+    else:
+        says += "; no ratio above 1 fits"
+    if budget.largest_ratio < WORTH:
+        says += ", and so little is not worth a restart"
+    return says + "".join(f"; {warning}" for warning in budget.warnings)
+
+
+WORTH = 1.5
+
+
+def _hicache(case: Case, arithmetic: list[Json]) -> Iterator[Json]:
+    """HiCache at the ratio people ask for and at the largest that fits; both answer a question about RAM."""
+    asked = capacity.host_budget(case.facts, ratio=RATIO_ASKED)
+    if not isinstance(asked, capacity.HostBudget):
+        return
+    arithmetic += [sums.row(entry) for entry in asked.sums]
+    cited = [citation.id for finding in case.findings if "hierarchical" in finding.subject for citation in finding.citations]
+    yield _hicache_row(asked, cited, answers=True)
+    best = min(asked.largest_ratio, RATIO_ASKED)
+    if not asked.fits and best > 1:
+        smaller = capacity.host_budget(case.facts, ratio=best)
+        if isinstance(smaller, capacity.HostBudget):
+            yield _hicache_row(smaller, cited, answers=False)
+
+
+def _hicache_row(budget: capacity.HostBudget, cited: list[str], *, answers: bool) -> Json:
+    sources = list(dict.fromkeys(source for entry in budget.sums for source in entry.sources))
+    return {
+        "name": f"HiCache, ratio {budget.ratio:g}",
+        "running_factor": budget.running_factor,
+        "prefix_tokens": budget.prefix_tokens,
+        "prefix_factor": round(budget.ratio, 2),
+        "host_gb": round(budget.total_gb, 1),
+        "fits": budget.fits,
+        "restart": True,
+        "risk": "; ".join(budget.warnings) or "host memory is pinned at start, which takes minutes",
+        "why_not": "" if budget.fits else f"over {budget.limit_bytes / 1e9:.1f} GB ({budget.limit_from})",
+        "own_check_passes": budget.own_check_passes,
+        "largest_ratio": budget.largest_ratio,
+        "says": hicache_says(budget),
+        "answers": answers,
+        "evidence": [*sources, *cited[:4]],
+        "would_change": "a hit rate that stays high as traffic grows, or prompts that share nothing",
+    }
+
+
+def _levers(facts: Facts, arithmetic: list[Json]) -> Iterator[Json]:
+    for lever in capacity.levers(facts):
+        arithmetic += [sums.row(entry) for entry in lever.sums[:1]]
+        yield {
+            "name": lever.name,
+            "running_factor": None if lever.factor is None else round(lever.factor, 2),
+            "running": lever.running,
+            "tokens": lever.tokens,
+            "prefix_tokens": lever.prefix_tokens,
+            "host_gb": lever.host_gb,
+            "fits": lever.fits,
+            "restart": lever.restart,
+            "risk": lever.risk,
+            "why_not": lever.why_not,
+            "changes": [list(change) for change in lever.changes],
+            "evidence": list(dict.fromkeys(source for entry in lever.sums for source in entry.sources)),
+        }
+
+
+def _found(case: Case) -> Iterator[Json]:
+    """Options that only the tree tells of: one row for each subject of an offload question."""
+    groups: dict[str, list[Finding]] = defaultdict(list)
+    for finding in case.findings:
+        if finding.question.startswith("offload."):
+            groups[finding.subject].append(finding)
+    for subject, findings in groups.items():
+        does = [finding.text for finding in findings if finding.kind in ("does", "answer")]
+        limits = [finding.text for finding in findings if finding.kind in ("does_not", "needs", "constraint")]
+        cited = [citation.id for finding in findings for citation in finding.citations if citation.checked]
+        yield {
+            "name": subject,
+            "running_factor": None,
+            "fits": None,
+            "restart": True,
+            "risk": "; ".join(limits),
+            "does": "; ".join(does),
+            "says": f"{subject}: {'; '.join([*does, *limits])}",
+            "answers": False,
+            "evidence": cited,
+        }
+
+
+def _contradictions(findings: tuple[Finding, ...]) -> Iterator[str]:
+    """Statements about one subject of which one says that it does what the other says it does not."""
+    by_subject: dict[str, list[Finding]] = defaultdict(list)
+    for finding in findings:
+        by_subject[finding.subject].append(finding)
+    for subject, several in by_subject.items():
+        for finding in several:
+            if finding.kind == "contradicts":
+                others = "; ".join(other.text for other in several if other is not finding)
+                yield f"{subject}: {finding.text} — against: {others or 'the question itself'}"

@@ -1,0 +1,96 @@
+"""The write-up and the transcript, one HTML file each: no script, nothing loaded, for phone and print too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+from typing import Any, Final
+
+from agent.views import pictures, writeup
+from agent.views.markdown import visible
+from agent.views.transcript import Entry
+from agent.views.writeup import Anchor, Block, Code, Paragraph, Picture, Table
+
+Json = dict[str, Any]
+
+STYLE: Final = """
+:root { color-scheme: light dark; --ink: #1b1f24; --dim: #57606a; --paper: #ffffff; --rule: #d0d7de; --link: #0a58ca;
+  --a: #1f6feb; --b: #b35900; --c: #1a7f37; --d: #8250df; --e: #bf3989; --f: #57606a; --free: #d8dee4; --bad: #cf222e; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6edf3; --dim: #9da7b1; --paper: #0d1117; --rule: #3d444d;
+  --link: #6cb6ff; --a: #58a6ff; --b: #e3a04f; --c: #56d364; --d: #bc8cff; --e: #ff7bc5; --f: #9da7b1; --free: #2d333b;
+  --bad: #ff7b72; } }
+* { box-sizing: border-box; }
+body { margin: 0 auto; padding: 1rem; max-width: 60rem; background: var(--paper); color: var(--ink);
+  font: 1rem/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
+h1 { font-size: 1.5rem; line-height: 1.2; } h2 { font-size: 1.15rem; margin-top: 2rem; } h3 { font-size: 1rem; }
+a { color: var(--link); } p { margin: .5rem 0; }
+.scroll { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-size: .9rem; }
+th, td { text-align: left; vertical-align: top; padding: .3rem .5rem; border-bottom: 1px solid var(--rule);
+  min-width: 4rem; }
+th { color: var(--dim); font-weight: 600; }
+pre { margin: .5rem 0; padding: .6rem; border: 1px solid var(--rule); white-space: pre-wrap; font-size: .85rem; }
+summary { cursor: pointer; } .when { color: var(--dim); }
+svg { width: 100%; height: auto; font: 12px system-ui, sans-serif; } svg text { fill: var(--ink); }
+svg .a { fill: var(--a); } svg .b { fill: var(--b); } svg .c { fill: var(--c); } svg .d { fill: var(--d); }
+svg .e { fill: var(--e); } svg .f { fill: var(--f); } svg .free { fill: var(--free); }
+svg .bad { fill: var(--bad); stroke: var(--bad); }
+svg .line { fill: none; stroke-width: 2; } svg .line.a { stroke: var(--a); } svg .line.b { stroke: var(--b); }
+svg .line.c { stroke: var(--c); } svg .axis { stroke: var(--rule); } svg .limit { stroke: var(--bad); stroke-width: 2; }
+@media print { body { max-width: none; } pre, table, svg { break-inside: avoid; } a { color: inherit; } }
+"""
+
+
+def html(document: Json) -> str:
+    """The write-up; the same document gives the same bytes."""
+    parts = [f"<h1>{_text(writeup.title(document))}</h1>"]
+    for section in writeup.sections(document):
+        drawn = [text for block in section.blocks if (text := _block(block, document))]
+        if drawn:
+            parts += [f"<h2>{_text(section.title)}</h2>", *drawn]
+    return _page(writeup.title(document), "\n".join(parts))
+
+
+def transcript(title: str, entries: Iterable[Entry]) -> str:
+    """The conversation, with everything long folded."""
+    parts = [f"<h1>{_text(title)}</h1>"]
+    for entry in entries:
+        head = f'<span class="when">{_text(entry.at[11:19])}</span> <strong>{_text(entry.who)}</strong> {_text(entry.heading)}'
+        if entry.body:
+            parts.append(f"<details><summary>{head}</summary><pre>{_text(entry.body)}</pre></details>")
+        else:
+            parts.append(f"<p>{head}</p>")
+    return _page(title, "\n".join(parts))
+
+
+def _page(title: str, body: str) -> str:
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
+        f"<title>{_text(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n{body}\n</main>\n</body>\n</html>\n"
+    )
+
+
+def _text(text: str) -> str:
+    return escape(visible(text))
+
+
+def _block(block: Block, document: Json) -> str:
+    match block:
+        case Paragraph():
+            links = ", ".join(_link(reference) for reference in block.references)
+            return f"<p>{_text(block.text)}{f' [{links}]' if links else ''}</p>"
+        case Table():
+            head = "".join(f'<th scope="col">{_text(column)}</th>' for column in block.columns)
+            rows = "".join("<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in row) + "</tr>" for row in block.rows)
+            return f'<div class="scroll" tabindex="0" role="region" aria-label="{_text(block.columns[0])}"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+        case Code():
+            return f"<pre>{_text(block.text)}</pre>"
+        case Anchor():
+            return f'<h3 id="{escape(block.id.lower())}">{_text(block.text)}</h3>'
+        case Picture():
+            return {"memory": pictures.memory, "load": pictures.load, "host": pictures.host}[block.kind](document)
+
+
+def _link(reference: str) -> str:
+    return f'<a href="#{escape(reference.partition(":")[0].lower())}">{_text(reference)}</a>'
