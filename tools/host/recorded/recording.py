@@ -1,0 +1,274 @@
+"""A recorded host: figures and files in, the answer of any command of the catalogue out."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tools.host.recorded.boot_log import Start, boot_lines
+from tools.host.recorded.endpoints import Service
+from tools.host.recorded.errors import RecordingUnreadable
+from tools.host.recorded.figures import Figures, read_figures
+from tools.host.recorded.files import Files, Missing
+from tools.host.recorded.gpu import Card, cards
+from tools.host.recorded.host_programs import programs_of
+from tools.host.recorded.journal import Entry, kernel_entries, server_entries
+from tools.host.recorded.launch import Argument, Launch, read_launch, resolve
+from tools.host.recorded.ledger import Ledger, build_ledger
+from tools.host.recorded.proc_files import computed_files
+from tools.host.recorded.processes import Process, processes
+from tools.host.recorded.shell import Reply, Shell
+from tools.host.recorded.traffic import Traffic, play
+from tools.host.recorded.units import Units
+
+
+class Recording:
+    """The host of one folder. `tree` is the SGLang package it has installed (the folder that holds `srt/`), or None.
+
+    Everything is derived once, when it is first asked for, and never changes afterwards.
+    """
+
+    def __init__(self, folder: Path, *, tree: Path | None = None) -> None:
+        self.folder = folder
+        self.tree = tree
+        self.figures: Figures = read_figures(folder)
+        self.root = folder / "root"
+        if self.figures.server is not None and self.figures.boot is None:
+            raise RecordingUnreadable(f"{folder}/host.yaml: a server needs the section boot.")
+
+    @property
+    def title(self) -> str:
+        return self.figures.title
+
+    @property
+    def complaint(self) -> str:
+        return self.figures.complaint
+
+    def answer(self, command: str | Sequence[Sequence[str]]) -> Reply:
+        """Exit status and both streams of a command line, or of a pipeline given as argument lists."""
+        return self.shell.line(command) if isinstance(command, str) else self.shell.pipeline(command)
+
+    @cached_property
+    def shell(self) -> Shell:
+        return Shell(programs_of(self), self.files.glob)
+
+    @cached_property
+    def launch(self) -> Launch | None:
+        server = self.figures.server
+        return None if server is None or server.state == "absent" else read_launch(self.root, server)
+
+    @cached_property
+    def model(self) -> Mapping[str, Any]:
+        return self._config("model_path") or {}
+
+    @cached_property
+    def draft(self) -> Mapping[str, Any] | None:
+        return self._config("speculative_draft_model_path")
+
+    def _config(self, flag: str) -> Mapping[str, Any] | None:
+        folder = self.launch.flags.get(flag) if self.launch else None
+        if not isinstance(folder, str):
+            return None
+        path = self.root / folder.lstrip("/") / "config.json"
+        try:
+            loaded: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise RecordingUnreadable(f"{path} cannot be read as JSON.", "The unit's flags name that model.") from error
+        return loaded
+
+    @cached_property
+    def arguments(self) -> dict[str, Argument]:
+        return resolve(self.launch, self.figures, self.model) if self.launch else {}
+
+    @cached_property
+    def ledger(self) -> Ledger | None:
+        if self.launch is None:
+            return None
+        speculative = self.arguments.get("speculative_algorithm") is not None
+        return build_ledger(self.figures, self.arguments, self.model, self.draft if speculative else None)
+
+    @cached_property
+    def start(self) -> Start | None:
+        server, boot, ledger = self.figures.server, self.figures.boot, self.ledger
+        if server is None or boot is None or ledger is None or self.launch is None:
+            return None
+        typed = "max_running_requests" in self.launch.flags
+        return Start(self.figures, server, boot, self.arguments, ledger, typed)
+
+    @cached_property
+    def traffic(self) -> Traffic:
+        start = self.start
+        if start is None or not self.serving:
+            return Traffic()
+        return play(
+            self.figures.load,
+            now=self.figures.now,
+            ready=boot_lines(start, start.server.started)[-1].at,
+            limit=start.ledger.running_limit,
+            pool=start.ledger.pool.tokens,
+            chunk=int(str(self.arguments.get("chunked_prefill_size") or 8192)),
+            interval=int(str(self.arguments.get("decode_log_interval") or 40)),
+            speculative=bool(self.arguments.get("speculative_algorithm")),
+        )
+
+    @property
+    def serving(self) -> bool:
+        """Whether the server runs and its start went through."""
+        start = self.start
+        return start is not None and start.server.state == "running" and start.ledger.fits and not start.server.failure
+
+    @cached_property
+    def service(self) -> Service | None:
+        start = self.start
+        return Service(start, self.traffic, self.model) if start is not None and self.serving else None
+
+    @cached_property
+    def processes(self) -> tuple[Process, ...]:
+        return processes(self.figures, self.launch if self.serving else None, self.arguments)
+
+    @cached_property
+    def cards(self) -> tuple[Card, ...]:
+        gpus = self.figures.gpus
+        if gpus is None:
+            return ()
+        used = None
+        if self.serving and self.ledger is not None:
+            used = round(gpus.memory_mib - gpus.reserved_mib - self.ledger.serving * 1024)
+        return cards(gpus, used)
+
+    @cached_property
+    def journal(self) -> list[Entry]:
+        entries = kernel_entries(self.figures)
+        if self.start is not None and self.launch is not None:
+            entries += server_entries(self.figures, self.launch, self.start, self.traffic.events)
+        return sorted(entries, key=lambda entry: entry.at)
+
+    @cached_property
+    def units(self) -> Units:
+        return Units(self.figures, self.launch, self.figures.server, self.processes, self.journal)
+
+    @cached_property
+    def files(self) -> Files:
+        main = self.figures.server.pid if self.figures.server else 0
+        mine = [process for process in self.processes if main in (process.pid, process.parent)]
+        held = sum(process.resident_kib for process in mine) * 1024
+        server = self.figures.server
+        mounts = {server.package: self.tree} if server is not None and self.tree is not None else {}
+        links = {}
+        if self.launch is not None and mine:
+            links[f"/proc/{main}/exe"] = "/usr/bin/python3.12"
+            links[f"/proc/{main}/cwd"] = self.launch.value("WorkingDirectory", "/")
+        return Files(
+            self.root,
+            self.figures.now,
+            computed_files(self.figures, self.launch, self.processes, held),
+            links=links,
+            mounts=mounts,
+            sizes={"/usr/bin/python3.12": 8_020_928},
+        )
+
+    def discovery(self) -> dict[str, str]:
+        """What the probe script finds out by itself before it asks anything (tools/host/probe.sh)."""
+        server, launch = self.figures.server, self.launch
+        if server is None or launch is None:
+            return {}
+        flags = launch.flags
+        found = {"UNIT": launch.unit, "PORT": str(flags.get("port", "30000"))}
+        if self.serving:
+            found |= {"PID": str(server.pid), "CGROUP": f"/system.slice/{launch.unit}"}
+        for name, flag in (("MODEL", "model_path"), ("DRAFT", "speculative_draft_model_path")):
+            folder = str(flags.get(flag, ""))
+            if folder.startswith("/"):
+                found[name] = folder
+        if server.dist_info and self._readable(f"{server.dist_info}/METADATA"):
+            found["DIST"] = server.dist_info
+        if self._readable(f"{server.package}/launch_server.py"):
+            found["PACKAGE"] = server.package
+            for top in (server.package.rpartition("/")[0], server.package.rsplit("/", 2)[0]):
+                if self._readable(f"{top}/.git/HEAD"):
+                    found["GIT"] = f"{top}/.git/refs/heads/main"
+        return found
+
+    def _readable(self, path: str) -> bool:
+        try:
+            self.files.read(path)
+        except (Missing, IsADirectoryError):
+            return False
+        return True
+
+    def altered(self, changes: Mapping[str, Any], into: Path) -> Recording:
+        """A copy of the folder with some figures changed.
+
+        `changes` maps `memory.available_gib` or `load.phases.0.hit_rate` to a value, and `flag:--name` to what the unit
+        shall say behind that flag (None removes it, True is a switch). Raises RecordingUnreadable for an unknown figure.
+        """
+        shutil.copytree(self.folder, into)
+        path = into / "host.yaml"
+        loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
+        for name, value in changes.items():
+            if name.startswith("flag:"):
+                _retype(into / "root", self.figures, name[5:], value)
+            else:
+                _set(loaded, name, value)
+        path.write_text(yaml.safe_dump(loaded, sort_keys=False), encoding="utf-8")
+        return Recording(into, tree=self.tree)
+
+
+def _set(loaded: Any, name: str, value: Any) -> None:
+    *path, last = name.split(".")
+    here = loaded
+    for part in path:
+        here = here[int(part)] if isinstance(here, list) else here.setdefault(part, {})
+    if isinstance(here, list):
+        here[int(last)] = value
+    else:
+        here[last] = value
+
+
+def _retype(root: Path, figures: Figures, flag: str, value: Any) -> None:
+    """Change, add or remove one flag in the unit file, a flag a line as the shipped units write them."""
+    if figures.server is None:
+        raise RecordingUnreadable("This recording has no unit to change.")
+    path = root / "etc/systemd/system" / figures.server.unit
+    lines = path.read_text(encoding="utf-8").splitlines()
+    lines = [line for line in lines if line.split()[:1] != [flag]]
+    if value is not None:
+        place = next(number for number, line in enumerate(lines) if line.startswith("ExecStart="))
+        lines.insert(place + 1, f"  {flag} \\" if value is True else f"  {flag} {value} \\")
+    for number, line in enumerate(lines[:-1]):
+        following = lines[number + 1]
+        if line.endswith("\\") and not following.startswith("  "):
+            lines[number] = line.removesuffix("\\").rstrip()
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def shipped() -> Path:
+    """The folder of the recordings that travel inside the package."""
+    return Path(str(resources.files("transcripts") / "recorded"))
+
+
+def names() -> tuple[tuple[str, str], ...]:
+    """(name, title) of every recording that ships, `slots` first, then by name."""
+    found = []
+    for folder in sorted(shipped().iterdir(), key=lambda item: (item.name != "slots", item.name)):
+        if (folder / "host.yaml").is_file():
+            found.append((folder.name, read_figures(folder).title))
+    return tuple(found)
+
+
+def load(where: str | Path, *, tree: Path | None = None) -> Recording:
+    """A recording by name or by folder. Raises RecordingUnreadable with the names there are."""
+    if isinstance(where, str) and "/" not in where and (shipped() / where / "host.yaml").is_file():
+        return Recording(shipped() / where, tree=tree)
+    folder = Path(where)
+    if not folder.is_dir():
+        there = ", ".join(name for name, _ in names())
+        raise RecordingUnreadable(f"there is no recording {str(where)!r}.", f"There are: {there}; or give a folder.")
+    return Recording(folder, tree=tree)
