@@ -69,8 +69,8 @@ def hicache_says(budget: capacity.HostBudget) -> str:
     says = (
         f"HiCache at ratio {budget.ratio:g} would take {budget.ranks} ranks x {budget.per_rank_gb:.2f} GB = "
         f"{budget.total_gb:.1f} GB of host RAM, which {fit} under {budget.limit_bytes / 1e9:.1f} GB "
-        f"({budget.limit_from}); it keeps about {budget.ratio:.1f}x the prefix tokens ({budget.prefix_tokens:,}) and leaves "
-        f"running requests at {budget.running_factor:.2f}x"
+        f"({budget.limit_from}); it keeps about {budget.ratio:.1f}x the prefix tokens ({budget.prefix_tokens:,}) and "
+        f"leaves running requests at {budget.running_factor:.2f}x"
     )
     if budget.distinct_bytes < budget.total_bytes:
         says += f"; MLA KV is held once per rank, so {budget.distinct_bytes / 1e9:.2f} GB of it are distinct"
@@ -94,7 +94,9 @@ def _hicache(case: Case, arithmetic: list[Json]) -> Iterator[Json]:
     if not isinstance(asked, capacity.HostBudget):
         return
     arithmetic += [sums.row(entry) for entry in asked.sums]
-    cited = [citation.id for finding in case.findings if "hierarchical" in finding.subject for citation in finding.citations]
+    cited = [
+        citation.id for finding in case.findings if "hierarchical" in finding.subject for citation in finding.citations
+    ]
     yield _hicache_row(asked, cited, answers=True)
     best = min(asked.largest_ratio, RATIO_ASKED)
     if not asked.fits and best > 1:

@@ -121,7 +121,7 @@ def writeup(identity: str, output: Path | None, form: str | None, share: bool) -
         made = _shared(made)
     suffix = output.suffix.lstrip(".") if output else ""
     form = form or (suffix if suffix in ("html", "json") else "md")
-    text = {"md": markdown, "html": html, "json": lambda each: json.dumps(each, indent=1) + "\n"}[form](made)
+    text = json.dumps(made, indent=1) + "\n" if form == "json" else (html if form == "html" else markdown)(made)
     if output is None:
         click.echo(text, nl=False)
         return

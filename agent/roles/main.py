@@ -6,7 +6,8 @@ from typing import Any
 
 from pydantic import Field
 
-from agent import merge
+from agent import advise, merge
+from agent.roles.calculate import calculated
 from agent.session import Session
 from agent.tasks import Tasks
 from agent.workbench import Workbench
@@ -155,12 +156,12 @@ class _Desk:
         except Inconclusive as error:
             emit(Note(text=str(error)))
         wanted = [change.model_dump() for change in arguments.changes]
-        advised = merge.advise(self._session.case, source, wanted)
+        advised = advise.advise(self._session.case, source, wanted)
         emit(advised)
-        return merge.advised_text(advised)
+        return advise.advised_text(advised)
 
     async def calculate(self, arguments: CalculateArguments, _emit: Emit) -> str:
-        return merge.calculated(self._session.case.facts, arguments.what, arguments.value)
+        return calculated(self._session.case.facts, arguments.what, arguments.value)
 
     async def evidence(self, arguments: EvidenceArguments, _emit: Emit) -> str:
         found = self._session.case.evidence.get(arguments.id)
@@ -174,9 +175,8 @@ class _Desk:
         return "\n".join([*shown, f"… {left} more lines"] if left > 0 else shown) or "no such line."
 
     async def run(self, arguments: RunArguments, emit: Emit) -> str:
-        from tools.host.policy import judge
-
         from tools.host.parsers import parse
+        from tools.host.policy import judge
 
         verdict = judge(arguments.command)
         if verdict.kind != "allow":
@@ -184,7 +184,7 @@ class _Desk:
                 f"{verdict.kind}: {verdict.reason}.", "Only the published read-only commands run unasked."
             )
         host = await self._bench.host()
-        result = await host.run(verdict)
+        result = await host.run(verdict.command)
         case = self._session.case
         evidence = Evidence(
             case.next_evidence(),
@@ -203,7 +203,7 @@ class _Desk:
 
 
 def _reason(reason: Any) -> ReasonRow:
-    return ReasonRow(text=reason.text, source=", ".join(reason.source), weight=reason.weight)
+    return ReasonRow(text=reason.text, source=reason.source, weight=reason.weight)
 
 
 def _evidence_listed(evidence: Any, facts: Facts) -> str:
@@ -219,8 +219,8 @@ def _ranking(weighed: Weighed | None, claims: tuple[ClaimRow, ...]) -> str:
     lines = [f"{weighed.kind}: {weighed.label or weighed.why} (certainty {weighed.certainty:.2f})"]
     for row in weighed.hypotheses[:8]:
         lines.append(f"{row.id} {row.label} {row.status} {row.weight:+.1f}")
-        lines += [f"  + {reason.text} [{reason.source}]" for reason in row.supporting]
-        lines += [f"  - {reason.text} [{reason.source}]" for reason in row.against]
+        lines += [f"  + {reason.text} [{', '.join(reason.source)}]" for reason in row.supporting]
+        lines += [f"  - {reason.text} [{', '.join(reason.source)}]" for reason in row.against]
     lines += [f"missing: {text}" for text in weighed.missing]
     lines += [
         f"{claim.id} {claim.verdict}: {claim.text}: {claim.why} [{', '.join(claim.evidence)}]" for claim in claims

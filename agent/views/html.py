@@ -54,7 +54,8 @@ def transcript(title: str, entries: Iterable[Entry]) -> str:
     """The conversation, with everything long folded."""
     parts = [f"<h1>{_text(title)}</h1>"]
     for entry in entries:
-        head = f'<span class="when">{_text(entry.at[11:19])}</span> <strong>{_text(entry.who)}</strong> {_text(entry.heading)}'
+        when, who = _text(entry.at[11:19]), _text(entry.who)
+        head = f'<span class="when">{when}</span> <strong>{who}</strong> {_text(entry.heading)}'
         if entry.body:
             parts.append(f"<details><summary>{head}</summary><pre>{_text(entry.body)}</pre></details>")
         else:
@@ -83,7 +84,9 @@ def _block(block: Block, document: Json) -> str:
         case Table():
             head = "".join(f'<th scope="col">{_text(column)}</th>' for column in block.columns)
             rows = "".join("<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in row) + "</tr>" for row in block.rows)
-            return f'<div class="scroll" tabindex="0" role="region" aria-label="{_text(block.columns[0])}"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+            label = _text(block.columns[0])
+            table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+            return f'<div class="scroll" tabindex="0" role="region" aria-label="{label}">{table}</div>'
         case Code():
             return f"<pre>{_text(block.text)}</pre>"
         case Anchor():

@@ -135,7 +135,7 @@ def _intents() -> Iterator[tuple[str, Handler]]:
     )
     yield r"(?:can(?:'|no)?t|cannot|without|no|not)\b.*\brestart|restart.*(?:later|tonight)", recorded.no_restart
     yield (
-        r"\b(?:other|missing|rest of).*\bgi?b\b|where.*(?:memory|vram|gi?b).*(?:go|gone|used|are|is)|step by step|why only.*gi?b",
+        r"\b(?:other|missing|rest of).*\bgi?b\b|where.*(?:memory|vram|gi?b).*(?:go|gone|used|are|is)|step by step",
         _memory,
     )
     yield r"fp8|fp4|kv.?cache.?dtype|quanti[sz]ed? kv", _lever("kv_dtype")

@@ -95,8 +95,7 @@ def change(case: Case, _found: re.Match[str]) -> str:
         cited(f"{change_line(change)}, since {change['why']}", change["evidence"], case)
         for change in (advised.changes if advised else ())
     ]
-    patch = advised.launch.get("patch", "") if advised else ""
-    if lines and patch:
+    if advised and lines and advised.launch.get("patch"):
         lines.append(
             f"As a drop-in or command, see /advice or the write-up [{', '.join(advised.changes[0]['evidence'][:2])}]."
         )

@@ -1,0 +1,6 @@
+"""`python -m agent` is `sglscout`."""
+
+from agent.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,207 @@
+"""The main job, end to end: four recorded hosts bring one complaint and get four answers, each with its proof."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.needs import shared
+from tests.program import RECORDED, Done, sglscout
+
+Json = dict[str, Any]
+HOSTS = ("slots", "kv", "prefix", "story")
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home")
+
+
+@cache
+def _demo(home: Path, name: str) -> Done:
+    return sglscout(home, "demo", name, "--json")
+
+
+def _altered(folder: Path, name: str, change: dict[str, Any]) -> Path:
+    """A copy of a recording with figures of its `host.yaml` changed; keys are dotted paths."""
+    copy = folder / "altered"
+    shutil.copytree(RECORDED / name, copy)
+    figures = yaml.safe_load((copy / "host.yaml").read_text())
+    for dotted, value in change.items():
+        place = figures
+        *way, last = dotted.split(".")
+        for part in way:
+            place = place[int(part)] if part.isdigit() else place[part]
+        place[last] = value
+    (copy / "host.yaml").write_text(yaml.safe_dump(figures))
+    return copy
+
+
+def _fact(document: Json, name: str, scope: str = "") -> Any:
+    found = [fact["value"] for fact in document["facts"] if fact["name"] == name and fact.get("scope", "") == scope]
+    return found[-1] if found else None
+
+
+def _change(document: Json, flag: str) -> Json | None:
+    return next((change for change in document["changes"] if change["flag"] == flag), None)
+
+
+def _sum(document: Json, name: str) -> Json:
+    return next(entry for entry in document["arithmetic"] if entry["name"] == name)
+
+
+def _hicache(document: Json, ratio: float = 4) -> Json:
+    return next(option for option in document["options"] if option["name"] == f"HiCache, ratio {ratio:g}")
+
+
+@pytest.mark.parametrize("name", HOSTS)
+def test_the_document_has_the_shape_of_the_example(home: Path, name: str) -> None:
+    example = json.loads(shared("diagnosis.example.json").read_text())
+    made = _demo(home, name).document
+    assert set(example) <= set(made)
+    for key in ("target", "diagnosis", "usage"):
+        assert set(example[key]) <= set(made[key])
+    for key in ("tasks", "claims", "hypotheses", "evidence", "facts", "citations", "arithmetic"):
+        assert set(example[key][0]) <= set(made[key][0]), key
+    assert made["schema"] == "sglscout.diagnosis/1"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "label"),
+    [
+        ("slots", "cause", "capacity.spec_default_cap"),
+        ("kv", "cause", "capacity.kv_pool_too_small"),
+        ("prefix", "cause", "cache.working_set_exceeds_hbm"),
+        ("story", "abstain", ""),
+    ],
+)
+def test_one_complaint_four_answers(home: Path, name: str, kind: str, label: str) -> None:
+    done = _demo(home, name)
+    diagnosis = done.document["diagnosis"]
+    assert (diagnosis["kind"], diagnosis["label"]) == (kind, label)
+    assert done.exit == (0 if kind == "cause" else 3)
+
+
+@pytest.mark.parametrize("name", HOSTS)
+def test_research_ran_in_at_least_two_tasks_and_every_citation_holds(home: Path, name: str) -> None:
+    made = _demo(home, name).document
+    assert len([task for task in made["tasks"] if task["status"] == "completed"]) >= 2
+    assert len(made["citations"]) >= 10
+    assert all(citation["checked"] and citation["version"] == "0.5.9" for citation in made["citations"])
+
+
+@pytest.mark.parametrize("name", HOSTS)
+def test_every_sentence_of_the_answer_rests_on_something(home: Path, name: str) -> None:
+    made = _demo(home, name).document
+    assert len(made["answer"]) >= 3
+    assert [sentence["text"] for sentence in made["answer"] if not sentence["supported"]] == []
+
+
+@pytest.mark.parametrize("name", HOSTS)
+def test_the_question_about_ram_is_answered_in_each(home: Path, name: str) -> None:
+    made = _demo(home, name).document
+    option = _hicache(made)
+    assert option["running_factor"] == 1.0
+    assert option["host_gb"] == pytest.approx(358.0, abs=0.1)
+    assert option["fits"] is True
+    text = " ".join(sentence["text"] for sentence in made["answer"])
+    assert "8 ranks x 44.75 GB = 358.0 GB" in text
+    assert "1.00x" in text
+    named = " ".join(option["name"] for option in made["options"]).lower()
+    for word in ("lmcache", "cpu-offload-gb", "ktransformers", "storage"):
+        assert word in named + " ".join(finding["text"].lower() for finding in made["findings"]), word
+
+
+@pytest.mark.parametrize("name", HOSTS)
+def test_the_operators_framing_is_judged_by_name(home: Path, name: str) -> None:
+    claims = {claim["text"].lower(): claim["verdict"] for claim in _demo(home, name).document["claims"]}
+    running = [verdict for text, verdict in claims.items() if "ram" in text and "running" in text]
+    assert running == ["contradicted"]
+
+
+@pytest.mark.parametrize("name", HOSTS)
+def test_memory_of_one_gpu_goes_down_to_what_is_free(home: Path, name: str) -> None:
+    steps = _demo(home, name).document["memory"]
+    assert sum(step["gib"] for step in steps) == pytest.approx(97887 / 1024, abs=0.2)
+    assert all(step["why_not_spare"] for step in steps)
+
+
+def test_slots_72_with_the_next_wall(home: Path) -> None:
+    made = _demo(home, "slots").document
+    change = _change(made, "--max-running-requests")
+    assert change is not None
+    assert str(change["to"]) == "72"
+    assert change["valid"]["at"].startswith("srt/server_args.py:")
+    assert change["valid"]["in"] == "0.5.9"
+    assert change["confirmed"]
+    assert _sum(made, "pool_wall")["value"] == pytest.approx(80, abs=1)
+    assert any("max_running_requests=72" in item["what"] for item in made["expected"])
+    assert made["rollback"]["commands"]
+    assert any(rule["flag"] == "--mem-fraction-static" for rule in made["must_not"])
+
+
+def test_kv_enlarges_the_pool_and_does_not_raise_the_limit(home: Path) -> None:
+    made = _demo(home, "kv").document
+    flags = {change["flag"] for change in made["changes"]}
+    assert "--max-running-requests" not in flags
+    assert flags & {"--kv-cache-dtype", "--enable-dp-attention", "--dp-size", "--mem-fraction-static"}
+    factors = {option["name"]: option["running_factor"] for option in made["options"] if option["running_factor"]}
+    assert any(factor == pytest.approx(2.59, abs=0.02) for factor in factors.values())
+
+
+def test_prefix_advises_a_ratio_that_fits(home: Path) -> None:
+    made = _demo(home, "prefix").document
+    flags = {change["flag"]: change["to"] for change in made["changes"]}
+    assert "--enable-hierarchical-cache" in flags
+    assert float(flags["--hicache-ratio"]) <= _hicache(made)["largest_ratio"]
+    assert any("accept" in item["metric"] for item in made["verify"])
+
+
+def test_story_abstains_names_three_and_the_one_look(home: Path) -> None:
+    made = _demo(home, "story").document
+    live = {row["label"] for row in made["hypotheses"] if row["status"] != "refuted"}
+    assert {"capacity.spec_default_cap", "capacity.kv_pool_too_small", "cache.working_set_exceeds_hbm"} <= live
+    assert made["diagnosis"]["missing"]
+    assert made["changes"] == []
+
+
+def test_the_limit_typed_by_the_operator_is_no_default(home: Path, tmp_path: Path) -> None:
+    copy = _altered(tmp_path, "slots", {})
+    unit = copy / "root/etc/systemd/system/sglang-kimi.service"
+    unit.write_text(
+        unit.read_text().replace("--mem-fraction-static 0.88", "--mem-fraction-static 0.88 --max-running-requests 48")
+    )
+    made = sglscout(home, "demo", "--recorded", str(copy), "--json").document
+    assert made["diagnosis"]["label"] != "capacity.spec_default_cap"
+
+
+def test_less_ram_makes_the_ratio_not_worth_it(home: Path, tmp_path: Path) -> None:
+    copy = _altered(tmp_path, "prefix", {"memory.available_gib": 120.0})
+    made = sglscout(home, "demo", "--recorded", str(copy), "--json").document
+    option = _hicache(made)
+    assert option["fits"] is False
+    assert option["largest_ratio"] <= 1.1
+    assert option["own_check_passes"] is True
+    assert "--enable-hierarchical-cache" not in {change["flag"] for change in made["changes"]}
+
+
+def test_more_memory_after_weights_is_a_larger_pool_and_a_larger_limit(home: Path, tmp_path: Path) -> None:
+    copy = _altered(tmp_path, "slots", {"boot.weights_after_gib": 25.0})
+    made = sglscout(home, "demo", "--recorded", str(copy), "--json").document
+    assert _fact(made, "kv_pool") > 200_000
+    change = _change(made, "--max-running-requests")
+    assert change is not None
+    assert int(change["to"]) > 72
+
+
+def test_another_version_on_the_host_is_the_one_that_is_read(home: Path, tmp_path: Path) -> None:
+    copy = _altered(tmp_path, "slots", {"server.version": "0.5.10"})
+    made = sglscout(home, "demo", "--recorded", str(copy), "--json", timeout=400).document
+    assert made["target"]["version"] == "0.5.10"
+    assert {citation["version"] for citation in made["citations"]} == {"0.5.10"}
