@@ -116,11 +116,15 @@ class Boot(_Section):
 
 
 class Phase(_Section):
-    """A stretch of load. `running` is `limit` (as many as the limit and the pool let in) or a fixed number."""
+    """A stretch of load. `running` is `limit` (as many as the limit and the pool let in) or a fixed number.
+
+    `busy` is the share of every minute in which clients are there at all; at 1 they never pause.
+    """
 
     minutes: Positive
     ramp_minutes: float = 0.0
     in_flight: Count
+    busy: Fraction = 1.0
     running: Literal["limit"] | Count = "limit"
     tokens_per_request: Positive
     output_tokens: Positive
@@ -135,7 +139,6 @@ class Load(_Section):
 
     seed: Count = 1
     phases: tuple[Phase, ...]
-    distinct_prefix_tokens: Count = 0
 
 
 class Figures(_Section):

@@ -15,7 +15,7 @@ from typing import Literal
 from tools.host.recorded.figures import Load, Phase
 
 SLOTS_PER_STEP = 8  # draft tokens of the story's launch, twice under spec v2 (schedule_batch.py:1817)
-ROOM = 0.99  # share of the pool up to which new requests are let in while nothing was thrown back
+ROOM = 0.993  # share of the pool up to which new requests are let in while nothing was thrown back
 HOLD_TICKS = 1  # intervals without admission after a retraction: the new-token ratio has to decay first
 MIN_RATIO, INIT_RATIO, DECAY_STEPS = 0.098, 0.7, 600
 
@@ -127,6 +127,8 @@ class _Scheduler:
 
     def _in_flight(self, phase: Phase, before: int, began: datetime) -> int:
         ramp = timedelta(minutes=phase.ramp_minutes)
+        if (self.at - began).total_seconds() % 60 >= 60 * phase.busy:
+            return 0
         share = 1.0 if not ramp else min(1.0, (self.at - began) / ramp)
         return round(before + (phase.in_flight - before) * share)
 
@@ -219,8 +221,9 @@ class _Scheduler:
             self.totals.requests += 1
             self.events.append(Event("done", self.at))
         if wholes:
-            # The freed slots are filled before the line is printed.
-            self._admit(phase, self.running + wholes, timedelta(0), self.running + wholes)
+            # The freed slots are filled before the line is printed, by clients that are still there.
+            again = min(self.running + wholes, self.wanted)
+            self._admit(phase, again, timedelta(0), again)
 
     def _retract(self, phase: Phase) -> None:
         gained = min(self.used, phase.tokens_per_request * self.random.uniform(0.975, 1.025))
