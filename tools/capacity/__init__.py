@@ -7,6 +7,8 @@ files, looking into SGLang's tree, judging causes, or a figure without its formu
 from tools.capacity.budget import GpuBudget, Step, gpu_budget
 from tools.capacity.concurrency import Concurrency, Limit, Mix, Slots, concurrency, slots_for
 from tools.capacity.host import HostBudget, host_budget
+from tools.capacity.levers import Lever, levers
+from tools.capacity.scoring import score
 from tools.capacity.shape import ModelShape
 from tools.capacity.sums import Missing, Sum
 
@@ -14,6 +16,7 @@ __all__ = [
     "Concurrency",
     "GpuBudget",
     "HostBudget",
+    "Lever",
     "Limit",
     "Missing",
     "Mix",
@@ -24,5 +27,7 @@ __all__ = [
     "concurrency",
     "gpu_budget",
     "host_budget",
+    "levers",
+    "score",
     "slots_for",
 ]

@@ -1,0 +1,74 @@
+"""Observed starts: the sums against what servers printed."""
+
+from __future__ import annotations
+
+import csv
+from typing import Any
+
+import pytest
+
+from tests.needs import shared
+from tools.capacity import score
+
+BASE = {"id": "x1", "arch_src": "known", "kv_kind": "", "max_total_num_tokens": "", "kv_size_gb": ""}
+
+
+@pytest.fixture(scope="module")
+def scored() -> dict[str, Any]:
+    with shared("data/kv_logs.csv").open(newline="") as file:
+        return score(list(csv.DictReader(file)))
+
+
+@pytest.mark.parametrize("group", ["size", "state", "draft", "auto_fraction", "running", "split"])
+def test_every_figure_lies_inside_print_rounding(scored: dict[str, Any], group: str) -> None:
+    assert scored[group]["n"] > 2
+    assert scored[group]["inside_rounding"] == scored[group]["n"]
+
+
+def test_tokens_within_half_a_percent_save_the_explained_row(scored: dict[str, Any]) -> None:
+    rows = [row for row in scored["rows"] if row["what"] == "max_total_num_tokens"]
+    assert len(rows) >= 15
+    assert {row["id"] for row in rows if abs(row["error"]) > 0.005} == {"r088"}
+
+
+def test_fitted_rows_are_kept_apart(scored: dict[str, Any]) -> None:
+    assert scored["inferred"]["size"]["n"] == 14
+    assert scored["inferred"]["size"]["inside_rounding"] == 14
+
+
+def test_the_shape_of_the_sum(scored: dict[str, Any]) -> None:
+    assert scored["v"] == 1
+    assert set(scored["tokens"]) == {"n", "inside_rounding", "median", "p90", "max"}
+    assert set(scored["rows"][0]) == {"id", "what", "want", "got", "error", "inside_rounding"}
+
+
+def one(**columns: str) -> dict[str, Any]:
+    return score([{**BASE, **columns}])
+
+
+def test_a_host_pool_from_ratio_and_from_size() -> None:
+    shape = {"kv_kind": "mla", "head_dim": "512+64", "kv_layers": "61", "max_total_num_tokens": "159209", "tp": "8"}
+    assert one(**shape, hicache="44.75 GB host per rank, ratio 4.0")["host"]["inside_rounding"] == 1
+    assert one(**shape, hicache="55.00 GB host, ratio 4.0")["host"]["inside_rounding"] == 0
+    assert one(**shape, hicache="size 60, 60.00 GB host")["host"]["inside_rounding"] == 1
+
+
+def test_kv_heads_are_divided_by_tp_and_never_below_one() -> None:
+    shape = {"kv_kind": "mha", "n_kv_heads": "4", "head_dim": "128", "kv_layers": "48", "kv_elem_bytes": "2"}
+    # 48 layers x 1 head x 256 elements x 2 bytes = 24,576 bytes a token
+    found = one(**shape, tp="8", max_total_num_tokens="1000000", kv_size_gb="22.89")
+    assert found["size"]["inside_rounding"] == 1
+
+
+def test_a_wrong_size_is_not_inside_rounding() -> None:
+    shape = {"kv_kind": "mha", "n_kv_heads": "4", "head_dim": "128", "kv_layers": "48", "kv_elem_bytes": "2"}
+    found = one(**shape, tp="8", max_total_num_tokens="1000000", kv_size_gb="23.00")
+    assert found["size"]["inside_rounding"] == 0
+    assert found["rows"][0]["error"] == pytest.approx(-0.0049, abs=0.0002)
+
+
+def test_a_capped_pool_does_not_test_the_budget() -> None:
+    shape = {"kv_kind": "mha", "n_kv_heads": "4", "head_dim": "128", "kv_layers": "48", "tp": "1"}
+    memory = {"mem_fraction_static": "0.8", "avail_mem_before_load_gb": "78", "avail_mem_after_load_gb": "50"}
+    assert one(**shape, **memory, max_total_num_tokens="4096", capped="max_total_tokens")["tokens"]["n"] == 0
+    assert one(**shape, **memory, max_total_num_tokens="4096")["tokens"]["n"] == 1

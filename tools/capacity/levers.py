@@ -1,0 +1,414 @@
+"""The levers of a server and their combinations, each evaluated whole, with what it costs and why it may be no good."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from math import floor
+
+from tools.capacity import versions
+from tools.capacity.budget import fraction_sum, headroom_gib
+from tools.capacity.deployment import Deployment
+from tools.capacity.scenario import Outcome, Scenarios, Settings, divides_attention, graph_gib_per_request
+from tools.capacity.shape import Latent
+from tools.capacity.sums import GIB, MIB, Missing, Sum
+from transcripts.facts import Facts
+
+Change = tuple[str, str | None, str | None]
+_CHUNK_MIB_PER_TOKEN = 1.5
+_SMALLEST_CHUNK = 2048
+_WORTHWHILE_RATIO = 1.2
+_NATIVE_FP8 = (8, 9)
+
+
+@dataclass(frozen=True, slots=True)
+class Lever:
+    """One lever or combination. `factor` compares device tokens with now, `running_factor` running requests,
+    `prefix_factor` tokens of cached prefixes. `why_not` is empty where nothing speaks against it."""
+
+    name: str
+    changes: tuple[Change, ...]
+    tokens: int
+    longest_request: int
+    running: int | None
+    prefix_tokens: int
+    host_gb: float
+    factor: float
+    running_factor: float | None
+    prefix_factor: float
+    restart: bool
+    risk: str
+    fits: bool
+    binds: str
+    gpu_free_gib: float | None
+    sums: tuple[Sum, ...]
+    why_not: str
+    frontier: bool = False
+
+
+def levers(facts: Facts, catalogue_has: Callable[[str], bool] | None = None) -> tuple[Lever, ...] | tuple[Missing, ...]:
+    """Every lever that the version's flags and rules allow, now first; or what is missing to compute any.
+
+    `catalogue_has` says whether the deployed version has a flag; without it this package's own knowledge decides.
+    """
+    server = Deployment(facts)
+    scenarios = Scenarios(server)
+    if scenarios.missing:
+        return scenarios.missing
+    has = catalogue_has or (lambda flag: flag != "--dcp-size" or versions.has_dcp(server.version))
+    return _marked(_Catalogue(scenarios, has).all())
+
+
+def _marked(found: list[Lever]) -> tuple[Lever, ...]:
+    """Mark those that no other fitting lever beats at everything: running requests, tokens, longest request, cached
+    prefixes, host memory, number of changes, and keeping the cache's precision."""
+
+    def worth(lever: Lever) -> tuple[float, ...]:
+        lossless = not any(flag == "--kv-cache-dtype" for flag, _, _ in lever.changes)
+        gains = (lever.running or 0, lever.tokens, lever.longest_request, lever.prefix_tokens)
+        return (*gains, -lever.host_gb, -len(lever.changes), lossless)
+
+    fitting = [worth(lever) for lever in found if lever.fits]
+
+    def beaten(lever: Lever) -> bool:
+        mine = worth(lever)
+        return any(other != mine and all(a >= b for a, b in zip(other, mine, strict=True)) for other in fitting)
+
+    return tuple(replace(lever, frontier=lever.fits and not beaten(lever)) for lever in found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Move:
+    """A change of settings with its flags and its risk; moves compose into combinations."""
+
+    name: str
+    changes: tuple[Change, ...]
+    apply: Callable[[Settings], Settings]
+    risk: str
+    why_not: str = ""
+
+
+def _with_dcp(dcp: int, settings: Settings) -> Settings:
+    return replace(settings, dcp=dcp)
+
+
+class _Catalogue:
+    def __init__(self, scenarios: Scenarios, has: Callable[[str], bool]) -> None:
+        self._scenarios = scenarios
+        self._server = scenarios.server
+        self._has = has
+        self._now = scenarios.evaluate(scenarios.now)
+
+    def all(self) -> list[Lever]:
+        found = [self._lever("now", ())]
+        element, fraction, slots = self._element(), self._fraction(), self._slots()
+        dps, dcps = list(self._dp()), list(self._dcp())
+        singles = [*slots, *fraction, *element, *dps, *dcps, *self._less_reserve()]
+        found += [self._lever(move.name, (move,)) for move in singles]
+        for moves in self._combinations(element, fraction, dps, dcps):
+            found += self._combined(moves)
+        found += self._hicache(element)
+        return found
+
+    # single levers --------------------------------------------------------------------------------------------------
+
+    def _slots(self) -> list[_Move]:
+        """The limit on running requests, from what a request holds, at 0.9 of the pool."""
+        held = self._scenarios.held_per_request()
+        if held is None or not self._has("--max-running-requests"):
+            return []
+        wanted = self._limit_for(self._now)
+        if wanted <= self._scenarios.limit_per_pool(self._now.settings, self._now.tokens_per_pool):
+            return []
+        return [self._limit_move(wanted, self._now.settings.dp)]
+
+    def _limit_for(self, outcome: Outcome) -> int:
+        held = self._scenarios.held_per_request() or 1.0
+        return max(1, round(0.9 * outcome.tokens_per_pool / held))
+
+    def _limit_move(self, per_pool: int, pools: int) -> _Move:
+        value = per_pool * max(pools, self._server.groups if not self._server.dp_attention else 1)
+        typed = self._server.typed("max_running_requests")
+        return _Move(
+            "more slots",
+            (("--max-running-requests", None if typed is None else str(typed.value), str(value)),),
+            lambda settings: replace(settings, limit=value),
+            "more requests decode at once: each one gets slower; past the pool, requests are retracted",
+        )
+
+    def _fraction(self) -> list[_Move]:
+        now = self._server.fraction
+        largest = fraction_sum(self._server)
+        if now is None or largest is None:
+            return []
+        if largest.value <= now.value + 1e-9:
+            return []
+        return [self._fraction_move(largest.value, "larger static fraction")]
+
+    def _fraction_move(self, value: float, name: str) -> _Move:
+        return _Move(
+            name,
+            (("--mem-fraction-static", f"{self._now.settings.fraction:g}", f"{value:g}"),),
+            lambda settings: replace(settings, fraction=value),
+            f"{headroom_gib(self._server):g} GiB stay for prefill activations: load-test the longest prompts",
+        )
+
+    def _element(self) -> list[_Move]:
+        """FP8 for a cache of 2-byte elements, of the kind the GPU has."""
+        if self._now.settings.element != 2.0 or not self._has("--kv-cache-dtype"):
+            return []
+        capability = self._server.facts.text("compute_capability").split(".")
+        parts = tuple(int(part) for part in capability if part.isdigit())
+        dtype = "fp8_e5m2" if parts and parts < _NATIVE_FP8 else "fp8_e4m3"
+        risk = "quality: compare answers on your own prompts; without scales in the checkpoint they are 1.0"
+        if isinstance(self._server.shape and self._server.shape.full, Latent):
+            risk += "; the attention backend must take FP8 MLA on this GPU"
+        return [
+            _Move(
+                "FP8 KV cache",
+                (("--kv-cache-dtype", self._server.text("kv_cache_dtype") or None, dtype),),
+                lambda settings: replace(settings, element=1.0),
+                risk,
+            )
+        ]
+
+    def _dp(self) -> Iterator[_Move]:
+        server, shape = self._server, self._server.shape
+        if shape is None or server.pp > 1 or not self._has("--enable-dp-attention"):
+            return
+        if server.algorithm in ("STANDALONE", "NGRAM"):
+            return
+        # Plain data parallelism already multiplies the pools; attention groups are made within one replica.
+        if server.dp > 1 and not server.dp_attention:
+            return
+        for dp in range(2, server.tp + 1):
+            if dp != self._now.settings.dp and divides_attention(shape, server.tp, dp):
+                yield self._dp_move(dp)
+
+    def _dp_move(self, dp: int) -> _Move:
+        on = () if self._server.dp_attention else (("--enable-dp-attention", None, "true"),)
+        before = self._server.typed("dp_size")
+        changes: tuple[Change, ...] = (*on, ("--dp-size", None if before is None else str(before.value), str(dp)))
+        return _Move(
+            f"DP attention, dp {dp}",
+            changes,
+            lambda settings: replace(settings, dp=dp),
+            "one request is limited to one rank's pool, prefixes are cached per rank, a lone request gets slower; "
+            "padding of DP batches is not in this sum",
+        )
+
+    def _dcp(self) -> Iterator[_Move]:
+        server, shape = self._server, self._server.shape
+        if shape is None or not self._has("--dcp-size") or not versions.has_dcp(server.version) or not shape.latent:
+            return
+        risk = "more communication in each decode step; not every attention backend has it"
+        if server.has_draft and server.draft_bytes_per_token is None:
+            risk += "; the draft's cache stands on every rank and, its shape unknown, is not in this sum"
+        for dcp in (2, 4, 8, 16):
+            if dcp <= server.attn_tp and server.attn_tp % dcp == 0 and dcp != server.dcp:
+                yield _Move(
+                    f"decode context parallel, dcp {dcp}",
+                    (("--dcp-size", str(server.dcp) if server.dcp > 1 else None, str(dcp)),),
+                    partial(_with_dcp, dcp),
+                    risk,
+                    "HiCache is on, and takes no draft model under DCP"
+                    if self._now.settings.ratio and server.has_draft
+                    else "",
+                )
+
+    def _less_reserve(self) -> Iterator[_Move]:
+        """Levers that give memory back to the reserve, and raise the fraction by what they give."""
+        yield from self._smaller_chunk()
+        yield from self._fewer_graphs()
+        yield from self._no_speculation()
+
+    def _freeing(self, name: str, changes: tuple[Change, ...], freed: float, risk: str, off: bool = False) -> _Move:
+        before = self._server.before_gib
+        free = self._server.free_now_gib
+        now = self._now.settings.fraction
+        spare = freed + (min(0.0, free.value - headroom_gib(self._server)) if free else 0.0)
+        raised = floor((now + max(0.0, spare) / (before.value if before else 1.0)) * 100 + 1e-9) / 100
+        up: tuple[Change, ...] = (("--mem-fraction-static", f"{now:g}", f"{raised:g}"),) if raised > now else ()
+
+        def apply(settings: Settings) -> Settings:
+            fraction = max(settings.fraction, raised)
+            return replace(
+                settings,
+                fraction=fraction,
+                freed_gib=settings.freed_gib + freed,
+                speculative=settings.speculative and not off,
+            )
+
+        return _Move(
+            name, (*changes, *up), apply, risk, "" if up else "what it frees is less than 0.01 of the fraction"
+        )
+
+    def _smaller_chunk(self) -> Iterator[_Move]:
+        chunk = self._server.fact("chunked_prefill_size") or self._server.number("chunked_prefill_size")
+        if chunk is None or chunk.value < 2 * _SMALLEST_CHUNK:
+            return
+        half = int(chunk.value) // 2
+        freed = (chunk.value - half) * _CHUNK_MIB_PER_TOKEN * MIB / GIB
+        yield self._freeing(
+            "half the prefill chunk",
+            (("--chunked-prefill-size", str(int(chunk.value)), str(half)),),
+            freed,
+            "prefill gets slower; the gain is the version's own allowance of 1.5 MiB a token: measure it",
+        )
+
+    def _fewer_graphs(self) -> Iterator[_Move]:
+        largest = self._server.fact("graph_max_bs") or self._server.number("cuda_graph_max_bs")
+        limit = self._server.running_limit
+        if largest is None or limit is None or not self._has("--cuda-graph-max-bs"):
+            return
+        enough = max(8, -(-int(limit.value) // 8) * 8)
+        if enough >= largest.value:
+            return
+        each, _ = graph_gib_per_request(self._server)
+        yield self._freeing(
+            "graphs only up to the limit",
+            (("--cuda-graph-max-bs", str(int(largest.value)), str(enough)),),
+            (largest.value - enough) * each,
+            "larger batches would decode without graphs",
+        )
+
+    def _no_speculation(self) -> Iterator[_Move]:
+        if not self._server.algorithm or not self._server.has_draft:
+            return
+        parts = [self._server.fact(name, scope) for name, scope in (
+            ("weights_gib", "draft"), ("kv_pool_gib", "draft"), ("graph_gib", "draft"), ("graph_gib", "draft extend"),
+        )]  # fmt: skip
+        freed = sum(part.value for part in parts if part)
+        held = self._scenarios.held_per_request()
+        present = self._scenarios.limit_per_pool(self._now.settings, self._now.tokens_per_pool)
+        limit = max(present, self._limit_for(self._now) if held else 0)
+        move = self._freeing(
+            "speculative decoding off",
+            (
+                ("--speculative-algorithm", self._server.algorithm, None),
+                ("--max-running-requests", None, str(limit * self._server.groups)),
+            ),
+            freed,
+            "every request decodes slower where the draft was good; without a limit of its own the request table "
+            "would grow to 2,048 rows",
+            off=True,
+        )
+        yield replace(
+            move,
+            apply=lambda settings: replace(move.apply(settings), limit=limit * self._server.groups),
+            why_not=move.why_not if any(parts) else "what the draft takes was not observed: its lines of the start say",
+        )
+
+    # combinations ----------------------------------------------------------------------------------------------------
+
+    def _combinations(
+        self, element: list[_Move], fraction: list[_Move], dps: list[_Move], dcps: list[_Move]
+    ) -> Iterator[tuple[_Move, ...]]:
+        for first in element:
+            for second in (*fraction, *dps, *dcps):
+                yield first, second
+        for first in (*dps, *dcps):
+            for second in fraction:
+                yield first, second
+
+    def _combined(self, moves: tuple[_Move, ...]) -> list[Lever]:
+        """The combination, and the same with as many slots as its pool holds where the limit binds."""
+        plain = self._lever(" + ".join(move.name for move in moves), moves)
+        if plain.binds != "slots" or plain.running is None:
+            return [plain]
+        outcome = self._outcome(moves)
+        wanted = self._limit_for(outcome)
+        if wanted <= self._scenarios.limit_per_pool(outcome.settings, outcome.tokens_per_pool):
+            return [plain]
+        more = self._limit_move(wanted, outcome.settings.dp)
+        return [plain, self._lever(f"{plain.name} + {more.name}", (*moves, more))]
+
+    def _hicache(self, element: list[_Move]) -> list[Lever]:
+        server = self._server
+        if not self._has("--enable-hierarchical-cache") or server.switch("disable_radix_cache"):
+            return []
+        found = []
+        for moves in ((), *((move,) for move in element)):
+            outcome = self._outcome(moves)
+            ratio = outcome.largest_ratio
+            move = self._hicache_move(min(ratio, 8.0) if ratio >= 1 else 2.0)
+            lever = self._lever(" + ".join([*(one.name for one in moves), move.name]), (*moves, move))
+            if server.fact("mem_available_bytes") is None:
+                lever = replace(lever, fits=False, why_not="free host memory is not known: /proc/meminfo")
+            elif ratio < _WORTHWHILE_RATIO:
+                text = f"the host's memory allows a ratio of {ratio:g} at most: not worth it"
+                lever = replace(lever, why_not=text)
+            found.append(lever)
+        return found
+
+    def _hicache_move(self, ratio: float) -> _Move:
+        server = self._server
+        risk = "no running request is served from host memory; pinning takes minutes at the start"
+        if server.has_draft and not versions.at_least(server.version, "0.5.12"):
+            risk += "; the draft's KV is not restored: watch accept length"
+        changes: tuple[Change, ...] = (
+            ("--enable-hierarchical-cache", None, "true"),
+            ("--hicache-ratio", server.text("hicache_ratio") or None, f"{ratio:g}"),
+        )
+        if self._now.settings.ratio:
+            changes = changes[1:]
+        return _Move(f"HiCache, ratio {ratio:g}", changes, lambda settings: replace(settings, ratio=ratio), risk)
+
+    # evaluation ------------------------------------------------------------------------------------------------------
+
+    def _outcome(self, moves: tuple[_Move, ...]) -> Outcome:
+        settings = self._scenarios.now
+        for move in moves:
+            settings = move.apply(settings)
+        return self._scenarios.evaluate(settings)
+
+    def _lever(self, name: str, moves: tuple[_Move, ...]) -> Lever:
+        outcome = self._outcome(moves)
+        now = self._now
+        reasons = [move.why_not for move in moves if move.why_not]
+        if not outcome.gpu_fits:
+            reasons.append(self._gpu_reason(outcome))
+        if not outcome.host_fits:
+            reasons.append(f"{outcome.host_gb:.1f} GB of host memory do not fit")
+        if self._runs_into_slots(outcome, moves):
+            per_pool = self._scenarios.limit_per_pool(outcome.settings, outcome.tokens_per_pool)
+            total = outcome.running or 0
+            reasons.append(f"runs into the limit again: {per_pool} in each pool, {total} in all")
+        changed: dict[str, Change] = {}
+        for move in moves:
+            for flag, before, after in move.changes:
+                changed[flag] = (flag, changed[flag][1] if flag in changed else before, after)
+        return Lever(
+            name=name,
+            changes=tuple(changed.values()),
+            tokens=outcome.tokens,
+            longest_request=outcome.tokens_per_pool,
+            running=outcome.running,
+            prefix_tokens=outcome.prefix_tokens,
+            host_gb=outcome.host_gb,
+            factor=outcome.tokens / now.tokens if now.tokens else 0.0,
+            running_factor=outcome.running / now.running if outcome.running is not None and now.running else None,
+            prefix_factor=outcome.prefix_tokens / now.prefix_tokens if now.prefix_tokens else 0.0,
+            restart=bool(moves),
+            risk="; ".join(dict.fromkeys(move.risk for move in moves)),
+            fits=outcome.gpu_fits and outcome.host_fits,
+            binds=outcome.binds,
+            gpu_free_gib=outcome.gpu_free_gib,
+            sums=outcome.sums,
+            why_not="; ".join(dict.fromkeys(reasons)),
+        )
+
+    def _runs_into_slots(self, outcome: Outcome, moves: tuple[_Move, ...]) -> bool:
+        """A larger pool that the limit keeps from being used."""
+        return (
+            bool(moves)
+            and outcome.binds == "slots"
+            and outcome.tokens > self._now.tokens
+            and (outcome.settings.limit == self._now.settings.limit)
+        )
+
+    def _gpu_reason(self, outcome: Outcome) -> str:
+        if outcome.tokens <= 0:
+            return "no memory is left for a pool"
+        return f"{outcome.gpu_free_gib:.1f} GiB would stay free, {headroom_gib(self._server):g} are needed"

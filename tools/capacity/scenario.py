@@ -1,0 +1,281 @@
+"""One set of settings, evaluated whole: levers that are pulled together are summed together, not multiplied."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import floor
+
+from tools.capacity import pools, versions
+from tools.capacity.budget import budget_sum, headroom_gib, slots_of
+from tools.capacity.concurrency import slots_per_request
+from tools.capacity.deployment import Deployment, missing_memory, missing_shape
+from tools.capacity.host import memory_limit
+from tools.capacity.shape import Heads, ModelShape
+from tools.capacity.sums import GB, GIB, MIB, Missing, Sum, weakest
+from transcripts.facts import Grade
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a plan sets. `limit` is the flag's value over all pools (None: as the version's default has it);
+    `ratio` 0 is no HiCache; `freed_gib` is what a lever gives back to the reserve."""
+
+    fraction: float
+    element: float
+    dp: int
+    dcp: int
+    limit: int | None
+    speculative: bool
+    ratio: float
+    freed_gib: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the settings give. Tokens over all pools; `running` is None where no load was observed.
+
+    `gpu_free_gib` is what stays free after all graphs, None where it was never observed.
+    """
+
+    settings: Settings
+    tokens: int
+    tokens_per_pool: int
+    running: int | None
+    binds: str
+    prefix_tokens: int
+    host_gb: float
+    host_fits: bool
+    largest_ratio: float
+    gpu_free_gib: float | None
+    gpu_fits: bool
+    pool_gib: float
+    grade: Grade
+    sums: tuple[Sum, ...]
+
+
+class Scenarios:
+    """Evaluates settings against one server; knows what stands now."""
+
+    def __init__(self, server: Deployment) -> None:
+        self.server = server
+        self.missing = _missing(server)
+
+    @property
+    def now(self) -> Settings:
+        server = self.server
+        fraction, element = server.fraction, server.element
+        ratio = server.number("hicache_ratio", 2.0) if server.switch("enable_hierarchical_cache") else None
+        typed = server.number("max_running_requests")
+        return Settings(
+            fraction=fraction.value if fraction else 0.0,
+            element=element.value if element else 2.0,
+            dp=server.dp if server.dp_attention else 1,
+            dcp=server.dcp,
+            limit=None if typed is None else int(typed.value),
+            speculative=bool(server.algorithm),
+            ratio=ratio.value if ratio else 0.0,
+        )
+
+    def evaluate(self, settings: Settings) -> Outcome:
+        """The whole sum for one set of settings."""
+        server = self.server
+        shape = server.shape
+        assert shape is not None
+        attn_tp = max(1, server.tp // settings.dp)
+        layout = replace(server.layout, attn_tp=attn_tp, element=settings.element, dcp=settings.dcp)
+        rest, sums = self._rest(settings, shape)
+        tokens, slots = self._tokens(settings, shape, layout, rest)
+        groups = self._groups(settings)
+        running, binds = self._running(settings, tokens, slots)
+        cell = pools.full_bytes_per_token(shape, layout) / settings.dcp
+        one = cell * tokens
+        limit = memory_limit(server)[0] if server.fact("mem_available_bytes") else 0
+        ranks = server.ranks_here
+        largest = max(0.0, floor(limit / (ranks * one) * 10 + 1e-9) / 10) if one > 0 else 0.0
+        host = one * settings.ratio * ranks
+        free = self._free(settings, shape, layout, tokens)
+        total = tokens * groups
+        sums.append(
+            Sum(
+                "tokens",
+                "pools * floor(budget / bytes_per_token)",
+                {"pools": groups, "budget_gib": rest / GIB, "bytes_per_token": self._cell(settings, shape, layout)},
+                total,
+                "tokens",
+                weakest(entry.grade for entry in sums),
+                tuple(dict.fromkeys(source for entry in sums for source in entry.sources)),
+                source_line=versions.source_line(server.version, "budget"),
+            )
+        )
+        return Outcome(
+            settings=settings,
+            tokens=total,
+            tokens_per_pool=tokens,
+            running=None if running is None else running * groups,
+            binds=binds,
+            prefix_tokens=int(total * max(settings.ratio, 1.0)),
+            host_gb=host / GB,
+            host_fits=host <= limit or settings.ratio == 0,
+            largest_ratio=largest,
+            gpu_free_gib=free,
+            gpu_fits=tokens > 0 and (free is None or free >= headroom_gib(server) - 0.06 or self._no_worse(free)),
+            pool_gib=one / GIB,
+            grade=weakest(entry.grade for entry in sums),
+            sums=tuple(sums),
+        )
+
+    def held_per_request(self) -> float | None:
+        held = self.server.tokens_per_request
+        return None if held is None else held.value
+
+    def _no_worse(self, free: float) -> bool:
+        now = self.server.free_now_gib
+        return now is not None and free >= now.value - 0.06
+
+    def _groups(self, settings: Settings) -> int:
+        """Pools with requests of their own; plain data parallelism stays as it is."""
+        return settings.dp if settings.dp > 1 or self.server.dp_attention else self.server.groups
+
+    def _rest(self, settings: Settings, shape: ModelShape) -> tuple[float, list[Sum]]:
+        """Budget in bytes: what the pool has now, moved by the fraction and by weights that are no longer divided."""
+        server = self.server
+        budget, before = budget_sum(server), server.before_gib
+        assert budget is not None
+        assert before is not None
+        rest = budget.value + before.value * (settings.fraction - (server.fraction or before).value)
+        sums = [budget]
+        now_tp, then_tp = server.attn_tp, max(1, server.tp // settings.dp)
+        if then_tp != now_tp:
+            elements = float(shape.attention_weight_elements)
+            each, grade = attention_bytes_per_element(server)
+            extra = elements * each * (1 / then_tp - 1 / now_tp) / GIB
+            rest -= extra
+            sums.append(
+                Sum(
+                    "attention_weights_repeated",
+                    "elements * bytes * (1 / ranks_then - 1 / ranks_now) / 2^30",
+                    {"elements": elements, "bytes": each, "ranks_then": then_tp, "ranks_now": now_tp},
+                    extra,
+                    "GiB",
+                    grade,
+                    ("model_config",),
+                    source_line=versions.source_line(server.version, "dp_attention"),
+                )
+            )
+        return max(0.0, rest) * GIB, sums
+
+    def _cell(self, settings: Settings, shape: ModelShape, layout: pools.Layout) -> float:
+        draft = self.server.draft_bytes_per_token if settings.speculative else None
+        scale = settings.element / (self.server.element.value if self.server.element else 2.0)
+        charged = draft.value * scale if draft else 0.0
+        return pools.budget_bytes_per_token(shape, layout, self.server.version, charged)
+
+    def _tokens(
+        self, settings: Settings, shape: ModelShape, layout: pools.Layout, rest: float
+    ) -> tuple[int, int | None]:
+        """Tokens of one pool, and state slots where there are any."""
+        slots = None
+        if shape.state:
+            each = shape.state.bytes_per_request(layout.attn_tp)
+            slots = slots_of(self.server, rest, each)
+            rest -= slots * each
+        cell = self._cell(settings, shape, layout)
+        if shape.sliding:
+            ratio = self.server.number("swa_full_tokens_ratio", 0.8)
+            sliding = pools.sliding_bytes_per_token(shape, layout)
+            return pools.sliding_split(rest, cell, sliding, ratio.value if ratio else 0.8, layout.page)[0], slots
+        return pools.tokens_in(rest, cell, layout.page) * settings.dcp, slots
+
+    def _running(self, settings: Settings, tokens: int, slots: int | None) -> tuple[int | None, str]:
+        """Requests that run in one pool, and what binds."""
+        held = self.held_per_request()
+        if held is None:
+            return None, "unknown: no load was observed"
+        walls = {"pool": int(tokens / held + 1e-6), "slots": self.limit_per_pool(settings, tokens)}
+        if slots is not None:
+            walls["state slots"] = slots // slots_per_request(self.server)
+        binds = min(walls, key=lambda name: walls[name])
+        return walls[binds], binds
+
+    def limit_per_pool(self, settings: Settings, tokens: int) -> int:
+        """The limit on running requests of one pool, as set or as the version's defaults have it."""
+        groups = self._groups(settings)
+        if settings.limit is not None:
+            return max(1, settings.limit // groups)
+        now = self.server.running_limit
+        if settings.speculative and now is not None and self.server.algorithm:
+            return max(1, int(now.value) * self.server.groups // groups)
+        return min(pools.default_running_limit(max(1, tokens), self.server.context_len or 1), tokens // 2)
+
+    def _free(self, settings: Settings, shape: ModelShape, layout: pools.Layout, tokens: int) -> float | None:
+        """What stays free on a GPU: what is free now, less what the settings take out of the reserve."""
+        server = self.server
+        free, before, fraction = server.free_now_gib, server.before_gib, server.fraction
+        if free is None or before is None or fraction is None:
+            return None
+        left = free.value + settings.freed_gib - before.value * (settings.fraction - fraction.value)
+        draft, now_tokens = server.draft_bytes_per_token, server.pool_tokens
+        if settings.speculative and draft and now_tokens and not versions.draft_in_budget(server.version):
+            scale = layout.element / (server.element.value if server.element else 2.0)
+            left -= draft.value * (tokens * scale - now_tokens.value) / GIB
+        rows_now = server.running_limit
+        if rows_now is not None and server.context_len:
+            rows = self.limit_per_pool(settings, tokens)
+            table = pools.request_table_bytes(1, server.context_len, server.draft_tokens)
+            left -= (rows - rows_now.value) * table / GIB
+        return left
+
+
+def attention_bytes_per_element(server: Deployment) -> tuple[float, Grade]:
+    """Bytes per element of the attention weights, from the checkpoint's quantization block.
+
+    A 4-bit checkpoint that leaves the attention alone says so in its list of what is not converted.
+    """
+    config = server.config() or {}
+    text = config.get("text_config") if isinstance(config.get("text_config"), dict) else config
+    block = config.get("quantization_config") or (text or {}).get("quantization_config")
+    if not isinstance(block, dict):
+        return (server.shape.element_bytes if server.shape else 2.0), "derived"
+    spared = block.get("ignore") or block.get("modules_to_not_convert") or block.get("exclude_modules") or []
+    if any("attn" in str(name) for name in spared):
+        return 2.0, "derived"
+    method = str(block.get("quant_method") or block.get("quant_algo") or "").lower()
+    if "fp8" in method or "fp8" in str(block.get("fmt")):
+        return 1.0, "derived"
+    return 2.0, "estimated"
+
+
+def graph_gib_per_request(server: Deployment) -> tuple[float, Grade]:
+    """GiB of decode graphs per captured request: as the capture took it, else the version's own allowance of 2 MiB."""
+    taken, largest = server.fact("graph_gib", "target"), server.fact("graph_max_bs")
+    if taken and largest and largest.value > 0:
+        return taken.value / largest.value, "estimated"
+    return 2 * MIB / GIB, "estimated"
+
+
+def divides_attention(shape: ModelShape, tp: int, parts: int) -> bool:
+    """Whether attention can run in `parts` groups of tp/parts ranks."""
+    if parts < 1 or tp % parts:
+        return False
+    heads_fit = shape.attention_heads % (tp // parts) == 0
+    if isinstance(shape.full, Heads):
+        ranks = tp // parts
+        return heads_fit and (shape.full.kv_heads % ranks == 0 or ranks % shape.full.kv_heads == 0)
+    return heads_fit
+
+
+def _missing(server: Deployment) -> tuple[Missing, ...]:
+    found = []
+    if server.shape is None:
+        found.append(missing_shape())
+    elif server.shape.compressed:
+        found.append(
+            Missing(
+                "bytes per token of a compressed cache", ("kv_pool_gib",), "the server's own bytes_per_full_token line"
+            )
+        )
+    if server.before_gib is None or server.after_gib is None:
+        found.append(missing_memory())
+    if server.fraction is None:
+        found.append(Missing("the static fraction", ("server_arg",), "the server_args line of the current start"))
+    return tuple(found)
