@@ -86,9 +86,9 @@ class Workbench:
         tree = await self._tree_of(recording.version)
         async with recorded.serve(recording, tree=tree) as server:
             options = hosts.SshOptions(
-                config_file=None, known_hosts=server.known_hosts, key_files=(server.client_key,), port=server.port
+                config_file=None, known_hosts=(server.known_hosts,), key_files=(server.client_key,), port=server.port
             )
-            async with hosts.connect(f"root@{server.host}", options=options) as host:
+            async with hosts.connect(f"{server.user}@{server.host}", options=options) as host:
                 yield host
 
     async def _tree_of(self, version: str) -> Path | None:

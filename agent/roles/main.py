@@ -92,7 +92,7 @@ class _Desk:
                 case.next_evidence(),
                 seen.probe,
                 seen.command,
-                seen.host,
+                self._bench.target["host"].rpartition("@")[2],
                 seen.at,
                 seen.exit,
                 seen.text,

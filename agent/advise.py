@@ -1,0 +1,175 @@
+"""From a verdict, or a model's proposal, to a change set that has passed every check, with its cost, proof and way back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from agent import sums
+from agent.case import Case
+from agent.views.terminal import amount
+from tools import advice, capacity, diagnosis
+from transcripts.facts import Facts
+from transcripts.records import Advised
+
+if TYPE_CHECKING:
+    from tools.source import Source
+
+Json = dict[str, Any]
+
+
+def advise(case: Case, source: Source | None, wanted: Sequence[Json]) -> Advised:
+    """The change set: what was proposed, or what the leading cause suggests, as far as it passes the checks."""
+    label = case.weighed.label if case.weighed else ""
+    actions = diagnosis.actions(label, case.facts) if label else diagnosis.Actions()
+    proposed = [_of_model(row) for row in wanted] or [_of_playbook(each, case) for each in actions.changes]
+    launch = advice.launch_from(case.evidence.values(), case.facts)
+    checked = advice.check(
+        proposed,
+        facts=case.facts,
+        launch=launch,
+        catalogue=SourceCatalogue(source) if source else None,
+        evidence=case.evidence,
+        citations=[name for name, citation in case.citations.items() if citation.checked],
+        live=case.opened.target.get("kind") != "bundle",
+    )
+    accepted = tuple(change.row() for change in checked.accepted)
+    patch = advice.patch(launch, checked.accepted) if launch and checked.accepted else None
+    return Advised(
+        changes=accepted,
+        refused=tuple({"what": _said(refusal.change), "reason": refusal.reason} for refusal in checked.refused),
+        arithmetic=tuple(_arithmetic(case.facts, checked.accepted)),
+        launch=patch.row() if patch else {},
+        expected=tuple({"what": each.what, "where": each.where} for each in actions.expected),
+        verify=tuple(
+            {"metric": each.metric, "window_s": each.window_s, "better": each.better, "worse": each.worse}
+            for each in actions.verify
+        ),
+        rollback=patch.rollback_row(actions.verify) if patch else {},
+        alternatives=tuple({"what": what, "why_not": why} for what, why in actions.alternatives),
+        must_not=tuple({"do": each.do, "flag": each.flag, "why": each.why} for each in actions.must_not),
+        stages=tuple(advice.plan_after(checked.accepted, case.facts)),
+        walls=tuple(_walls(case.facts, accepted)),
+    )
+
+
+def advised_text(advised: Advised) -> str:
+    """What holds and what was refused, for whoever proposed it."""
+    lines = [f"holds: {row['do']} {row['flag']} {row['to']}: {row['why']} {row['evidence']}" for row in advised.changes]
+    lines += [f"refused: {row['what']}: {row['reason']}" for row in advised.refused]
+    lines += [f"next wall: {wall['what']}" for wall in advised.walls]
+    return "\n".join(lines) or "there is nothing to change."
+
+
+def _of_model(row: Json) -> advice.Change:
+    do = "remove" if row["to"] is None else "set"
+    return advice.Change("flag", do, row["flag"], None, row["to"], "", row["why"], tuple(row["evidence"]))
+
+
+def _of_playbook(proposal: diagnosis.Proposal, case: Case) -> advice.Change:
+    """A proposal with the evidence that its hypothesis rests on beside its own."""
+    leading = case.weighed.hypotheses[0] if case.weighed and case.weighed.hypotheses else None
+    reasons = [source for reason in (leading.supporting if leading else ()) for source in reason.source]
+    standing = [
+        name for name in case.evidence if case.evidence[name].probe in ("gpus", "unit_files", "loads", "meminfo")
+    ]
+    held = dict.fromkeys([*proposal.evidence, *reasons, *standing])
+    return advice.Change(
+        proposal.kind,
+        proposal.do,
+        proposal.flag,
+        proposal.from_,
+        proposal.to,
+        proposal.unit,
+        proposal.why,
+        tuple(each for each in held if each.partition(":")[0] in case.evidence or each in case.citations),
+    )
+
+
+def _said(change: advice.Change) -> str:
+    return f"{change.do} {change.flag}" + ("" if change.to is None else f" {change.to}")
+
+
+def _arithmetic(facts: Facts, changes: Iterable[advice.Change]) -> Iterable[Json]:
+    """The sums that a change's value came from."""
+    for change in changes:
+        if change.flag == "--max-running-requests":
+            slots = capacity.slots_for(facts)
+            if isinstance(slots, capacity.Slots):
+                yield from (sums.row(entry) for entry in (*slots.sums, slots.reserve))
+        if change.flag == "--hicache-ratio" and isinstance(change.to, int | float):
+            budget = capacity.host_budget(facts, ratio=float(change.to))
+            if isinstance(budget, capacity.HostBudget):
+                yield from (sums.row(entry) for entry in budget.sums)
+
+
+def _walls(facts: Facts, changes: Sequence[Json]) -> Iterable[Json]:
+    """What will bind next, once the change is in."""
+    if not any(change["flag"] == "--max-running-requests" for change in changes):
+        return
+    slots = capacity.slots_for(facts)
+    if not isinstance(slots, capacity.Slots):
+        return
+    evidence = list(dict.fromkeys(source for entry in slots.sums for source in entry.sources))
+    yield {
+        "what": f"the KV pool, at about {slots.wall * slots.groups} requests of the length seen",
+        "evidence": evidence,
+    }
+    reserve = slots.reserve
+    if reserve.low is not None and reserve.low < slots.per_rank:
+        yield {
+            "what": (
+                f"for the first {amount(reserve.inputs['decode_steps'])} decode steps after idle, the admission reserve: "
+                f"{reserve.low:.0f} to {reserve.high:.0f} requests, depending on the max_tokens that clients ask for"
+            ),
+            "evidence": evidence,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Info:
+    spellings: tuple[str, ...]
+    kind: advice.ValueKind
+    choices: tuple[str, ...] | None
+    many: bool
+    at: str
+
+
+_KINDS: dict[str, advice.ValueKind] = {"bool": "switch", "int": "int", "float": "float", "str": "text"}
+
+
+class SourceCatalogue:
+    """The flags and rules of the deployed tree, as the checks of advice ask for them."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._catalogue = source.catalogue()
+
+    @property
+    def version(self) -> str:
+        return self._source.version
+
+    def lookup(self, option: str) -> _Info | None:
+        flag = self._catalogue.lookup(option)
+        if flag is None:
+            return None
+        choices = tuple(str(choice) for choice in flag.choices) if isinstance(flag.choices, tuple) else None
+        kind = _KINDS.get(flag.type, "json" if "loads" in flag.type else "other")
+        return _Info(flag.names, kind if flag.takes_value else "switch", choices, flag.nargs in ("*", "+"), flag.at)
+
+    def nearest(self, option: str) -> str:
+        near = self._catalogue.nearest(option)
+        return near[0] if near else ""
+
+    def rules(self, options: Sequence[str]) -> list[advice.Problem]:
+        from tools.source import check_command
+
+        return [
+            advice.Problem(problem.text, problem.at)
+            for problem in check_command(list(options), self._source)
+            if problem.kind in ("rule", "value", "unknown")
+        ]
+
+    def environment(self, name: str) -> bool | None:
+        return None
