@@ -1,0 +1,703 @@
+"""How many requests and tokens fit at all."""
+
+from __future__ import annotations
+
+from tools.diagnosis.changes import HICACHE_FOR_RUNNING, plan, raise_fraction, step
+from tools.diagnosis.clues import (
+    Clue,
+    Entry,
+    Seen,
+    above,
+    below,
+    both,
+    either,
+    fact,
+    flag,
+    lacks,
+    phase,
+    said,
+    setting_above,
+    symptom,
+    when,
+)
+from tools.diagnosis.model import Actions, Question
+from tools.diagnosis.view import View
+
+_IDLE_CACHE = either(below("usage_p95", 0.75), below("usage_max", 0.75), symptom("cache_idle"))
+_FULL_CACHE = either(above("usage_p95", 0.93), above("usage_max", 0.97), symptom("cache_full"))
+_WAITING = either(above("queue_p95", 1), above("queue_max", 1), symptom("requests_wait", "few_running"))
+_HYBRID = either(
+    fact("state_slots"),
+    fact("state_cap"),
+    fact("usage_p95", "state"),
+    symptom("hybrid_state"),
+    flag("--max-mamba-cache-size"),
+    flag("--mamba-full-memory-ratio"),
+)
+_SWA = either(
+    fact("kv_pool", "swa"), fact("usage_p95", "swa"), symptom("sliding_window"), flag("--swa-full-tokens-ratio")
+)
+
+
+def _pinned(view: View) -> Seen | None:
+    """Running requests stand at the limit while others wait."""
+    share, limit, running = view.number("pinned_share"), view.number("running_limit"), view.number("running_p95")
+    if share is not None and share >= 0.5:
+        return Seen(f"at the limit with a queue in {share:.0%} of decode lines", view.sources("pinned_share"))
+    if limit is not None and running is not None and running >= limit and (view.number("queue_p95") or 0) > 0:
+        return Seen(f"{running:g} running of {limit:g}, with a queue", view.sources("running_p95", "running_limit"))
+    return None
+
+
+def _limit_typed(view: View) -> Seen | None:
+    """The limit is the operator's own figure, so it is no default."""
+    fact_ = view.flag_fact("--max-running-requests")
+    return None if fact_ is None else Seen(f"typed: {fact_.value}", (fact_.source,), "typed")
+
+
+def _below_limit(view: View) -> Seen | None:
+    limit, running = view.number("running_limit"), view.number("running_max")
+    if limit is None or running is None or running >= limit * 0.9:
+        return None
+    return Seen(f"{running:g} running at most, {limit:g} allowed", view.sources("running_max", "running_limit"))
+
+
+def _limit_is_48(view: View) -> Seen | None:
+    limit = view.number("running_limit")
+    if limit is None or not view.speculative or limit not in (48, 32) or _limit_typed(view):
+        return None
+    return Seen(f"{limit:g} with speculative decoding and no limit typed", view.sources("running_limit"))
+
+
+def _wanted_running(view: View) -> tuple[int, str]:
+    """The value for --max-running-requests that the pool can carry at nine tenths, and how it was reached."""
+    from tools.diagnosis.sums import slots_that_fit
+
+    found = slots_that_fit(view)
+    if found is not None:
+        return found
+    limit = view.number("spec_default_reset") or view.number("running_limit") or 48
+    return int(
+        limit * 2
+    ), "twice the default; the tokens per request are not known, so go up in steps while token usage stays below 0.9"
+
+
+def _raise_slots(view: View) -> Actions:
+    to, why = _wanted_running(view)
+    changes = [
+        step(view, "set" if _limit_typed(view) is None else "raise", "--max-running-requests", to, why, unit="requests")
+    ]
+    captured = view.number("graph_max_bs") or view.value("--cuda-graph-max-bs")
+    dp = view.value("--dp-size") if view.on("--enable-dp-attention") else None
+    each = to / dp if dp else to
+    if captured is not None and captured < each:
+        changes.append(
+            step(
+                view,
+                "raise",
+                "--cuda-graph-max-bs",
+                int(each),
+                f"graphs stop at {captured:g}; larger batches would decode without them",
+                unit="requests",
+            )
+        )
+    return plan(
+        *changes,
+        never=(
+            ("raise", "--mem-fraction-static", "the pool has room; the limit binds, not memory"),
+            ("raise", "--schedule-conservativeness", "it admits fewer requests, not more"),
+            HICACHE_FOR_RUNNING,
+        ),
+        alternatives=(
+            (
+                "speculative decoding off at high concurrency",
+                "the default limit goes with it, and so does its speed-up at low load",
+            ),
+        ),
+        expected=((f"max_running_requests={to}", "ready line of the log"),),
+        verify=(
+            ("running requests, p95", 900, "above the old limit", "any retraction in ten minutes"),
+            ("token usage, p95", 900, "below 0.92", "0.97 or more"),
+        ),
+    )
+
+
+def _grow_pool(view: View) -> Actions:
+    changes = []
+    if not view.setting("--kv-cache-dtype").startswith(("fp8", "fp4", "nvfp4")):
+        changes.append(
+            step(
+                view,
+                "set",
+                "--kv-cache-dtype",
+                "fp8_e4m3",
+                "halves the bytes per token, so about twice the tokens; check quality on this GPU first",
+            )
+        )
+    changes.append(
+        raise_fraction(
+            view, "more of the card for the pool, only as far as the memory free after all graphs allows", 0.02
+        )
+    )
+    if view.on("--enable-dp-attention"):
+        changes.append(
+            step(
+                view,
+                "lower",
+                "--max-running-requests",
+                int((view.value("--max-running-requests") or view.number("running_limit") or 64) * 0.75),
+                "fewer at once until the pool is larger",
+                unit="requests",
+            )
+        )
+    return plan(
+        *changes[:2],
+        never=(
+            ("raise", "--max-running-requests", "more requests in the same pool are thrown back, not served"),
+            ("raise", "--context-length", "it promises more, it holds no more"),
+            ("raise", "--chunked-prefill-size", "larger chunks take memory from the pool"),
+            HICACHE_FOR_RUNNING,
+        ),
+        alternatives=(
+            (
+                "data-parallel attention for MLA models",
+                "each group keeps its own pool; the size that pays must be computed",
+            ),
+            ("more GPUs or a smaller checkpoint", "when no lever above is left"),
+        ),
+        expected=(("a larger max_total_num_tokens", "ready line of the log"),),
+        verify=(
+            ("token usage, p95", 900, "below 0.92", "retractions as before"),
+            ("retractions per hour", 3600, "none", "any"),
+        ),
+    )
+
+
+def _rejected_input(view: View) -> Seen | None:
+    limit, asked = view.number("input_limit_tokens"), view.number("rejected_input_tokens")
+    context = view.number("context_len") or view.value("--context-length")
+    if limit is None or asked is None:
+        return None
+    if context is not None and limit >= context * 0.98:
+        return None
+    return Seen(f"{asked:g} tokens refused at {limit:g}", view.sources("rejected_input_tokens", "input_limit_tokens"))
+
+
+def _context_over_pool(view: View) -> Seen | None:
+    pool, context = view.number("kv_pool", ""), view.number("context_len") or view.value("--context-length")
+    if pool is None or context is None or pool >= context:
+        return None
+    return Seen(f"pool of {pool:g} tokens, context {context:g}", view.sources("kv_pool", "context_len"))
+
+
+def _raise_state(view: View) -> Actions:
+    slots, limit = (
+        view.number("state_slots") or view.value("--max-mamba-cache-size"),
+        view.number("state_cap") or view.number("running_limit"),
+    )
+    each = view.number("state_cap", "slots_per_request") if view.facts.get("state_cap", "slots_per_request") else None
+    if each is None and slots and limit:
+        each = max(1, round(slots / limit))
+    wanted = view.value("--max-running-requests") or (limit or 8) * 1.25
+    changes = []
+    if view.typed("--max-mamba-cache-size") or not view.typed("--mamba-full-memory-ratio"):
+        to = int(max((each or 5) * wanted, (slots or 0) * 1.25))
+        changes.append(
+            step(
+                view,
+                "raise",
+                "--max-mamba-cache-size",
+                to,
+                f"about {each or 5:g} slots stand behind each running request",
+                unit="slots",
+            )
+        )
+    if not view.typed("--max-mamba-cache-size"):
+        now = view.value("--mamba-full-memory-ratio") or 0.9
+        changes.append(
+            step(
+                view,
+                "raise",
+                "--mamba-full-memory-ratio",
+                round(min(now * 1.5, max(2.0, now * 1.2)), 2),
+                "a larger part of the memory for state",
+                unit="ratio",
+            )
+        )
+    return plan(
+        *changes,
+        never=(
+            ("raise", "--mem-fraction-static", "KV has room; the state slots bind"),
+            ("raise", "--max-running-requests", "the server lowers it again to what the slots allow"),
+            ("lower", "--schedule-conservativeness", "admission waits for slots, not for tokens"),
+        ),
+        alternatives=(
+            ("--mamba-ssm-dtype bfloat16", "halves a slot; check quality"),
+            ("--max-running-requests near the real load", "where the state pool is sized from it"),
+        ),
+        expected=(("a higher cap in the line about the state cache", "boot log"),),
+    )
+
+
+def _shrink_state(view: View) -> Actions:
+    slots = view.number("state_slots") or view.value("--max-mamba-cache-size")
+    changes = []
+    if view.typed("--max-mamba-cache-size") or not view.typed("--mamba-full-memory-ratio"):
+        busy = view.number("running_max") or view.value("--max-running-requests") or (slots or 64) / 8
+        to = int(max(8, min(busy * 5, (slots or 64) * 0.5)))
+        changes.append(
+            step(
+                view,
+                "lower",
+                "--max-mamba-cache-size",
+                to,
+                "slots for the requests that really run, the rest back to KV",
+                unit="slots",
+            )
+        )
+    if not view.typed("--max-mamba-cache-size"):
+        now = view.value("--mamba-full-memory-ratio") or 0.9
+        changes.append(
+            step(
+                view,
+                "lower",
+                "--mamba-full-memory-ratio",
+                round(now * 0.5, 2),
+                "less memory for state, more for KV",
+                unit="ratio",
+            )
+        )
+    return plan(
+        *changes,
+        never=(
+            ("raise", "--max-mamba-cache-size", "more of what starves KV"),
+            ("raise", "--mem-fraction-static", "the memory is there, in the wrong pool"),
+            ("raise", "--mamba-full-memory-ratio", "more of what starves KV"),
+        ),
+    )
+
+
+def _swa_ratio(view: View) -> Actions:
+    now = view.value("--swa-full-tokens-ratio") or 0.8
+    full_binds = _swa_is_idle(view) is not None or not _swa_is_full(view)
+    if full_binds:
+        change = step(
+            view,
+            "lower",
+            "--swa-full-tokens-ratio",
+            round(max(now / 4, 0.05), 2),
+            "moves memory from the window layers to the layers that hold whole contexts",
+            unit="ratio",
+        )
+        never = ("raise", "--swa-full-tokens-ratio", "the full pool is the one that is short")
+    else:
+        change = step(
+            view,
+            "raise",
+            "--swa-full-tokens-ratio",
+            round(min(1.0, max(now * 1.5, now + 0.1)), 2),
+            "the window pool is the one that is full",
+            unit="ratio",
+        )
+        never = ("lower", "--swa-full-tokens-ratio", "the window pool is the one that is full")
+    extra = (
+        []
+        if not full_binds or view.typed("--kv-cache-dtype")
+        else [
+            step(view, "set", "--kv-cache-dtype", "fp8_e5m2", "halves the bytes per token of both pools; check quality")
+        ]
+    )
+    return plan(
+        change,
+        *extra,
+        never=(
+            never,
+            ("raise", "--context-length", "the pool decides, not the promise"),
+            ("raise", "--mem-fraction-static", "the split is wrong, not the sum"),
+        ),
+    )
+
+
+def _swa_is_full(view: View) -> Seen | None:
+    swa, full = view.number("usage_max", "swa"), view.number("usage_max", "full") or view.number("usage_max", "")
+    if swa is None or swa < 0.9 or (full is not None and full >= 0.8):
+        return None
+    return Seen(
+        f"window pool at {swa:.2f}" + (f", full pool at {full:.2f}" if full is not None else ""),
+        view.sources("usage_max"),
+    )
+
+
+def _swa_is_idle(view: View) -> Seen | None:
+    swa, full = view.number("usage_max", "swa"), view.number("usage_max", "full")
+    if swa is None or full is None or full < 0.9 or swa >= 0.7:
+        return None
+    return Seen(f"full pool at {full:.2f}, window pool at {swa:.2f}", view.sources("usage_max"))
+
+
+def _swa_below_chunk(view: View) -> Seen | None:
+    swa, chunk = (
+        view.number("kv_pool", "swa") if view.facts.get("kv_pool", "swa") else None,
+        view.value("--chunked-prefill-size") or view.number("chunked_prefill_size"),
+    )
+    if swa is None or chunk is None or swa >= 4 * chunk:
+        return None
+    return Seen(f"window pool of {swa:g} tokens for chunks of {chunk:g}", view.sources("kv_pool"))
+
+
+def _window_for_chunks(view: View) -> Actions:
+    now = view.value("--swa-full-tokens-ratio") or 0.8
+    changes = [
+        step(
+            view,
+            "raise",
+            "--swa-full-tokens-ratio",
+            round(min(1.0, max(now * 1.5, now + 0.1)), 2),
+            "the window pool must hold whole chunks of more than one request",
+            unit="ratio",
+        )
+    ]
+    if view.before(0, 5, 17) is False:
+        changes.insert(
+            0,
+            step(
+                view,
+                "raise",
+                "--swa-prefix-tails",
+                6,
+                "more window tails, so that chunks are no longer cut",
+                unit="tails",
+            ),
+        )
+    return plan(
+        *changes,
+        never=(
+            ("raise", "--chunked-prefill-size", "chunks are cut by the pool, not by this"),
+            ("raise", "--max-prefill-tokens", "chunks are cut by the pool, not by this"),
+        ),
+    )
+
+
+def _saturated(view: View) -> Actions:
+    limit = view.value("--max-running-requests") or view.number("running_p95") or view.number("running_max") or 32
+    return plan(
+        step(
+            view,
+            "set",
+            "--disable-radix-cache",
+            True,
+            "as a test on a quiet moment only: what stays used without it is held by requests, not by cache",
+        ),
+        step(
+            view,
+            "lower",
+            "--max-running-requests",
+            int(max(1, limit * 0.75)),
+            "what runs at once then leaves room to grow",
+            unit="requests",
+        ),
+        never=(("lower", "--mem-fraction-static", "it makes the pool smaller"),),
+        alternatives=(("a larger pool (FP8 KV, more GPUs)", "when the load is wanted as it is"),),
+        notes=("Cached tokens are not counted as used; usage near 1 means running requests hold the pool.",),
+    )
+
+
+def _unified(view: View) -> Actions:
+    return plan(
+        step(
+            view,
+            "set",
+            "--max-total-tokens",
+            int((view.number("kv_pool", "") or 65536) * 0.9),
+            "the same pool at every start, below the smallest that was seen",
+            unit="tokens",
+        ),
+        step(
+            view,
+            "set",
+            "--mem-fraction-static",
+            round(min(view.value("--mem-fraction-static") or 0.7, 0.8), 2),
+            "on unified memory the free figure includes what the page cache can give back; leave it room",
+        ),
+        never=(("raise", "--mem-fraction-static", "the host needs the same memory"),),
+        notes=("Drop the page cache before the start, and start nothing else beside it.",),
+    )
+
+
+_NOT_MEMORY_FAILURE = Clue(
+    2,
+    either(phase("load", "pools", "graph_capture", "warmup"), said("weights_leave_no_room")),
+    "the server did not come up at all",
+)
+
+ENTRIES = (
+    Entry(
+        "capacity.spec_default_cap",
+        "Speculative decoding set a default limit on running requests; the pool has room.",
+        for_=(
+            Clue(
+                3,
+                either(fact("spec_default_reset"), said("spec_default_reset")),
+                "the server reset the limit for speculative decoding",
+            ),
+            Clue(2, _limit_is_48, "the limit is the speculative default"),
+            Clue(
+                3,
+                both(
+                    either(_pinned, symptom("few_running")),
+                    either(_limit_is_48, fact("spec_default_reset"), said("spec_default_reset")),
+                ),
+                "that many run and others wait",
+            ),
+            Clue(
+                1,
+                both(when(lambda view: view.speculative), _IDLE_CACHE, _WAITING),
+                "requests wait while the pool has room",
+            ),
+        ),
+        against=(
+            Clue(5, _limit_typed, "the limit was typed by the operator"),
+            Clue(3, _FULL_CACHE, "the pool is full"),
+            Clue(2, _below_limit, "fewer run than the limit allows"),
+            Clue(3, above("retractions", 1), "requests are thrown back, so memory binds"),
+            Clue(1.5, lacks(either(_pinned, _WAITING, symptom("few_running"))), "nothing shows requests at that limit"),
+        ),
+        neighbours=(
+            ("capacity.kv_pool_too_small", "there the pool fills before the limit is reached"),
+            ("capacity.state_pool_cap", "there the limit is lowered by state slots, and the log says so"),
+        ),
+        settle=Question(
+            "Do as many requests run as the limit allows while others wait?",
+            "decode lines under load: #running-req, #queue-req, token usage",
+        ),
+        act=_raise_slots,
+        questions=("running_limit",),
+    ),
+    Entry(
+        "capacity.kv_pool_too_small",
+        "The KV pool holds too few tokens for the requests that want to run.",
+        for_=(
+            Clue(
+                3,
+                both(
+                    either(above("usage_p95", 0.93), above("usage_max", 0.97)),
+                    either(above("queue_p95", 1), above("queue_max", 1)),
+                ),
+                "the pool is full while requests wait",
+            ),
+            Clue(2, both(above("retractions", 1), _below_limit), "requests are thrown back below the running limit"),
+            Clue(1.5, both(symptom("cache_full"), _WAITING), "the pool is said to be full while requests wait"),
+            Clue(
+                2,
+                both(said("running_reduced_by_kv"), lacks(_HYBRID)),
+                "the server lowered the limit to what the pool carries",
+            ),
+            Clue(1.5, symptom("pool_small"), "the pool is said to be small"),
+        ),
+        against=(
+            Clue(4, both(below("usage_max", 0.75), lacks(above("retractions", 1))), "the pool has room"),
+            Clue(2, symptom("cache_idle"), "the pool is said to have room"),
+            _NOT_MEMORY_FAILURE,
+            Clue(2, _SWA, "the model has a second pool"),
+        ),
+        neighbours=(
+            (
+                "capacity.pool_saturated_by_active_requests",
+                "there it is taken for a leak; no request is refused or thrown back",
+            ),
+            (
+                "retraction.kv_pool_overcommitted",
+                "there retractions follow each other although fewer at once would all finish",
+            ),
+        ),
+        settle=Question(
+            "Is token usage near 1 with a queue while fewer run than allowed?",
+            "decode lines under load, retraction lines",
+        ),
+        act=_grow_pool,
+        questions=("kv_pool", "offload"),
+    ),
+    Entry(
+        "capacity.context_exceeds_kv_pool",
+        "One request is longer than the whole KV pool; the context length promises more than the pool holds.",
+        for_=(
+            Clue(5, both(_rejected_input, lacks(_SWA)), "an input was refused below the context length"),
+            Clue(
+                2,
+                both(_context_over_pool, either(symptom("input_refused"), said("input_too_long"))),
+                "the pool is smaller than the context",
+            ),
+            Clue(
+                2,
+                both(either(symptom("input_refused"), said("input_too_long")), lacks(_SWA)),
+                "long inputs are refused",
+            ),
+            Clue(1, both(_context_over_pool, lacks(_SWA)), "the pool is smaller than the context"),
+        ),
+        against=(
+            Clue(2, _SWA, "the model splits its memory over two pools"),
+            Clue(3, phase("prefill", "decode", "graph_capture"), "an allocation failed, nothing was refused"),
+        ),
+        neighbours=(("capacity.swa_ratio_misallocated", "there one of two pools is short and the other has room"),),
+        settle=Question(
+            "How many tokens does the pool hold, and how long is the refused input?",
+            "ready line: max_total_num_tokens, context_len; the refusal",
+        ),
+        act=_grow_pool,
+        questions=("kv_pool",),
+    ),
+    Entry(
+        "capacity.state_pool_cap",
+        "Recurrent-state slots bind before KV memory does: each running request holds several.",
+        for_=(
+            Clue(5, said("state_caps_running"), "the server lowered the limit to its state slots"),
+            Clue(4, either(fact("state_cap"), said("state_pool_too_small")), "the state cache limits requests"),
+            Clue(
+                4,
+                both(_HYBRID, _WAITING, either(_IDLE_CACHE, above("usage_max", 0.7, "state"))),
+                "requests wait for state while KV has room",
+            ),
+            Clue(1.5, both(_HYBRID, symptom("few_running")), "few run on a model with state slots"),
+            Clue(
+                1.5,
+                both(said("running_reduced_by_kv"), _HYBRID),
+                "the limit was lowered at start on a model with state slots",
+            ),
+        ),
+        against=(
+            Clue(2, symptom("forgets_conversations"), "what suffers is reuse, not admission"),
+            Clue(2, _FULL_CACHE, "KV is full"),
+            _NOT_MEMORY_FAILURE,
+        ),
+        neighbours=(
+            ("capacity.state_pool_oversized", "there slots lie idle and KV is short"),
+            ("cache.state_slots_evict_prefixes", "there nothing waits; returning conversations are recomputed"),
+        ),
+        settle=Question(
+            "What lowered the running limit at start, and what is the state usage under load?",
+            "boot log: state cache lines; decode lines: mamba usage",
+        ),
+        act=_raise_state,
+    ),
+    Entry(
+        "capacity.state_pool_oversized",
+        "State slots take the memory that KV needs: many slots, few used, a small KV pool.",
+        for_=(
+            Clue(
+                4,
+                both(
+                    _HYBRID,
+                    either(_FULL_CACHE, symptom("pool_small", "input_refused"), said("input_too_long")),
+                    either(
+                        below("usage_max", 0.5, "state"),
+                        symptom("state_idle"),
+                        setting_above("--max-mamba-cache-size", 100),
+                        above("state_slots", 100),
+                    ),
+                ),
+                "KV is short while state lies idle",
+            ),
+            Clue(3, both(symptom("state_idle"), _HYBRID), "most state slots are never used"),
+            Clue(2, both(_HYBRID, symptom("pool_small")), "a small KV pool on a model with state slots"),
+        ),
+        against=(Clue(3, said("state_caps_running"), "the slots limit requests"), Clue(2, _IDLE_CACHE, "KV has room")),
+        neighbours=(("capacity.state_pool_cap", "there the slots are the ones that are short"),),
+        settle=Question(
+            "How many state slots are used at the busiest moment, against KV usage?",
+            "decode lines: mamba usage and token usage",
+        ),
+        act=_shrink_state,
+    ),
+    Entry(
+        "capacity.swa_ratio_misallocated",
+        "On a model with sliding-window layers the split between the two pools starves one of them.",
+        for_=(
+            Clue(4, either(_swa_is_full, _swa_is_idle), "one pool is full and the other is not"),
+            Clue(
+                4,
+                both(_SWA, either(symptom("input_refused", "pool_small"), _context_over_pool, _rejected_input)),
+                "long inputs do not fit the pool for full attention",
+            ),
+            Clue(1.5, both(_SWA, either(_WAITING, above("retractions", 1))), "requests wait or are thrown back"),
+        ),
+        against=(
+            Clue(3, _swa_below_chunk, "the window pool cuts chunks"),
+            Clue(3, symptom("chunks_cut"), "chunks are cut"),
+            Clue(3, said("crash_after_retraction"), "it crashes rather than refuses"),
+        ),
+        neighbours=(
+            ("capacity.context_exceeds_kv_pool", "there only one pool exists"),
+            ("cache.swa_pool_pressure", "there prefixes are lost, nothing is refused"),
+        ),
+        settle=Question(
+            "How full are the full and the window pool at the same moment?",
+            "decode lines: full token usage, swa token usage",
+        ),
+        act=_swa_ratio,
+    ),
+    Entry(
+        "capacity.swa_pool_smaller_than_chunk",
+        "The window pool cannot hold a whole prefill chunk, so chunks are cut and long prompts crawl.",
+        for_=(
+            Clue(4, both(symptom("chunks_cut"), _SWA), "chunks are cut on a model with a window pool"),
+            Clue(3, _swa_below_chunk, "the window pool is close to one chunk"),
+            Clue(1, both(symptom("prefill_slow"), _SWA), "prefill is slow"),
+        ),
+        settle=Question(
+            "Is #new-token smaller than the chunk while the window pool is full?",
+            "prefill lines: #new-token; swa token usage",
+        ),
+        neighbours=(("capacity.swa_ratio_misallocated", "there requests are refused or wait"),),
+        act=_window_for_chunks,
+    ),
+    Entry(
+        "capacity.pool_saturated_by_active_requests",
+        "The pool is held by running requests; it looks like a leak but empties when they finish.",
+        for_=(
+            Clue(3, both(symptom("looks_like_leak"), _FULL_CACHE), "usage stays high and is taken for a leak"),
+            Clue(
+                1.5,
+                both(
+                    above("usage_p50", 0.9),
+                    above("running_p50", 2),
+                    lacks(above("retractions", 1)),
+                    lacks(above("queue_p95", 1)),
+                ),
+                "usage is high with many running, nothing waits or is thrown back",
+            ),
+        ),
+        against=(
+            Clue(3, said("pool_leak"), "the server itself reports a leak"),
+            Clue(2, above("queue_p95", 1), "requests wait"),
+            Clue(2, symptom("host_memory_grows"), "it is host memory that grows"),
+        ),
+        neighbours=(("capacity.kv_pool_too_small", "there requests wait or are thrown back"),),
+        settle=Question(
+            "Does token usage fall to about zero when nothing runs?",
+            "token usage of an idle minute, or /flush_cache in a quiet moment",
+        ),
+        act=_saturated,
+    ),
+    Entry(
+        "capacity.unified_memory_budget_varies",
+        "CPU and GPU share one memory, so the pool depends on what else held memory at that start.",
+        for_=(
+            Clue(
+                4,
+                both(symptom("unified_memory"), symptom("pool_varies")),
+                "another pool at every start on shared memory",
+            ),
+            Clue(2, symptom("pool_varies"), "the pool differs between starts of one command"),
+            Clue(
+                1,
+                both(symptom("unified_memory"), symptom("pool_small", "cache_full")),
+                "the pool is small on shared memory",
+            ),
+        ),
+        settle=Question(
+            "What was MemAvailable before each start?", "free -b before the start; the pool line of each start"
+        ),
+        neighbours=(("host.pinned_buffers_on_unified_memory", "there a fixed part is held by pinned buffers"),),
+        act=_unified,
+    ),
+)

@@ -1,0 +1,461 @@
+"""Draft models, KV element types, ranks against each other, and prefill/decode roles."""
+
+from __future__ import annotations
+
+from tools.diagnosis.changes import FRACTION, lower_fraction, plan, raise_fraction, scale, step, upgrade
+from tools.diagnosis.clues import (
+    Clue,
+    Entry,
+    above,
+    both,
+    either,
+    fact,
+    flag,
+    lacks,
+    phase,
+    said,
+    setting_above,
+    symptom,
+    when,
+)
+from tools.diagnosis.model import Actions, Proposal, Question
+from tools.diagnosis.view import View
+
+_DRAFT = either(when(lambda view: view.speculative, "speculative decoding"), symptom("draft_on"))
+_FP8 = either(flag("--kv-cache-dtype", "fp8_e4m3", "fp8_e5m2", "fp8", "fp4_e2m1"), symptom("fp8_kv"), said("fp8_kv"))
+_OOM = either(fact("oom_request_gib"), said("cuda_oom"), symptom("gpu_memory_out"))
+_WORKERS = setting_above("--tokenizer-worker-num", 2)
+
+
+def _budget_draft(view: View) -> Actions:
+    """Before 0.5.16 drafts are paid from the reserve, since then from the static part (kv_cache_configurator.py)."""
+    counted = view.at_least(0, 5, 16)
+    if counted:
+        changes = [raise_fraction(view, "this version counts the draft inside the static part", 0.1)]
+        if (view.value("--max-running-requests") or 0) > 32:
+            changes.append(
+                scale(
+                    view,
+                    "--max-running-requests",
+                    0.25,
+                    "state and draft slots are sized from it; use the real concurrency",
+                    unit="requests",
+                )
+            )
+        never = (
+            ("lower", FRACTION, "the static part must hold the draft as well"),
+            ("raise", "--max-running-requests", "more slots take from the same part"),
+        )
+        return plan(*changes, never=never, alternatives=(("no draft", "where capacity matters more than speed"),))
+    return plan(
+        lower_fraction(view, "this version sizes the pool first and loads the draft into what is left", 0.1),
+        upgrade("from 0.5.16 on the draft is counted when the pool is sized", "0.5.16"),
+        never=(
+            ("raise", FRACTION, "less would be left for the draft"),
+            ("raise", "--max-running-requests", "more slots take from the same rest"),
+        ),
+        alternatives=(
+            ("a smaller draft head", "instead of a full model"),
+            ("no draft", "where capacity matters more than speed"),
+        ),
+    )
+
+
+def _small_draft(view: View) -> Actions:
+    return plan(
+        step(
+            view,
+            "remove",
+            "--speculative-draft-model-path",
+            None,
+            "a built-in head needs no second checkpoint; the path loads the full model again",
+        ),
+        lower_fraction(view, "or leave the whole draft its room", 0.1)
+        if not view.at_least(0, 5, 16)
+        else raise_fraction(view, "or let the static part hold the whole draft", 0.05),
+        never=(("raise", "--max-running-requests", "more slots take from the same memory"),),
+        alternatives=(("a draft checkpoint with only its own layers", "where the head is not built in"),),
+    )
+
+
+def _kv_auto(view: View) -> Actions:
+    changes = [
+        step(
+            view,
+            "set",
+            "--kv-cache-dtype",
+            "auto",
+            "the path for this element type is wrong on this model, backend or GPU",
+        )
+    ]
+    backend = view.typed("--attention-backend")
+    if backend and backend != "flashinfer":
+        changes.append(
+            step(view, "set", "--attention-backend", "flashinfer", "or keep FP8 on a backend that scales it")
+        )
+    changes.append(upgrade("later versions corrected several FP8 paths"))
+    return plan(
+        *changes,
+        never=(("lower", FRACTION, "memory is not short"),),
+        alternatives=(("fp8_e5m2", "after a test of the output"),),
+    )
+
+
+def _kv_backend(view: View) -> Actions:
+    return plan(
+        step(
+            view,
+            "set",
+            "--kv-cache-dtype",
+            "fp8_e4m3" if "e5m2" in view.typed("--kv-cache-dtype") else "auto",
+            "the element type made the server choose another backend",
+        ),
+        step(
+            view, "set", "--attention-backend", "flashinfer", "say which backend, and check that it supports the type"
+        ),
+        never=(("lower", FRACTION, "memory is not short"), _LESS_CHUNK),
+    )
+
+
+_LESS_CHUNK = ("lower", "--chunked-prefill-size", "the kernel is slow, not the chunk")
+
+
+def _kv_slow(view: View) -> Actions:
+    return plan(
+        step(view, "set", "--kv-cache-dtype", "auto", "each step converts the cache; the plain type is faster here"),
+        step(view, "set", "--attention-backend", "flashinfer", "or a backend that reads FP8 directly on this GPU"),
+        never=(("lower", FRACTION, "memory is not short"), _LESS_CHUNK),
+        alternatives=(("upgrade", "later versions have kernels for more GPUs"),),
+    )
+
+
+def _fewer_workers(view: View) -> Actions:
+    return plan(
+        step(view, "set", "--tokenizer-worker-num", 1, "every worker opens its own context on the first GPU"),
+        never=(
+            ("set", "SGL_DISABLE_TP_MEMORY_INBALANCE_CHECK", "it hides the difference"),
+            _CHUNK,
+            ("raise", FRACTION, "the first GPU is the one that runs out"),
+        ),
+        alternatives=(
+            ("a lower fraction, to what the first GPU can bear", "wastes the same on all others"),
+            ("preprocessing on the CPU", "where workers are needed"),
+        ),
+    )
+
+
+_CHUNK = ("lower", "--chunked-prefill-size", "the helpers, not the model, take the memory")
+
+
+def _cpu_images(view: View) -> Actions:
+    changes: list[Proposal] = []
+    workers = view.value("--tokenizer-worker-num")
+    if not view.before(0, 5, 19):
+        changes.append(
+            Proposal(
+                "env",
+                "set",
+                "SGLANG_FORCE_CPU_IMAGE_PREPROCESSING",
+                view.env("SGLANG_FORCE_CPU_IMAGE_PREPROCESSING") or None,
+                "1",
+                "",
+                "image work then stays off the first GPU",
+            )
+        )
+    if workers and workers > 1:
+        changes.append(
+            step(
+                view,
+                "lower",
+                "--tokenizer-worker-num",
+                int(max(1, workers / 4)),
+                "every worker decodes images on the first GPU",
+            )
+        )
+    changes.append(step(view, "set", "--disable-fast-image-processor", True, "the slow processor runs on the CPU"))
+    changes.append(lower_fraction(view, "leave the first GPU room for image work"))
+    return plan(
+        *changes,
+        never=(_CHUNK, ("raise", FRACTION, "the first GPU is the one that runs out")),
+        alternatives=(
+            ("--mm-enable-dp-encoder", "spreads the vision tower over all ranks"),
+            ("--keep-mm-feature-on-device off", "features then wait in host memory"),
+        ),
+    )
+
+
+def _nccl(view: View) -> Actions:
+    return plan(
+        Proposal(
+            "env",
+            "set",
+            "NCCL_IB_DISABLE",
+            view.env("NCCL_IB_DISABLE") or None,
+            "1",
+            "",
+            "the transport chosen does not work here; without it NCCL takes the next one",
+        ),
+        Proposal(
+            "env",
+            "set",
+            "NCCL_P2P_DISABLE",
+            view.env("NCCL_P2P_DISABLE") or None,
+            "1",
+            "",
+            "where peer access is what fails",
+        )
+        if symptom("p2p")(view)
+        else Proposal(
+            "env",
+            "set",
+            "NCCL_DEBUG",
+            view.env("NCCL_DEBUG") or None,
+            "INFO",
+            "",
+            "names the device and transport that fail",
+        ),
+        never=(
+            ("lower", FRACTION, "no memory is short"),
+            ("raise", "--watchdog-timeout", "it hides the cause"),
+            ("set", FRACTION, "no memory is short"),
+        ),
+        alternatives=(
+            ("NCCL_SOCKET_IFNAME, NCCL_IB_HCA", "to name the right interface instead"),
+            ("--disable-custom-all-reduce", "when the custom kernel is what fails"),
+        ),
+    )
+
+
+def _imbalance(view: View) -> Actions:
+    return plan(
+        Proposal(
+            "host",
+            "set",
+            "other processes on the GPUs",
+            None,
+            "stopped",
+            "",
+            "one GPU has less free memory than the others before the load; find who holds it (nvidia-smi)",
+        ),
+        step(view, "set", "--base-gpu-id", int(view.value("--base-gpu-id") or 0), "or start on GPUs that are free"),
+        never=(
+            ("raise", FRACTION, "the fullest GPU decides"),
+            _CHUNK,
+            ("set", "SGL_DISABLE_TP_MEMORY_INBALANCE_CHECK", "the fullest GPU still runs out"),
+        ),
+        alternatives=(("a lower fraction", "wastes the same on all others"),),
+    )
+
+
+def _same_roles(view: View) -> Actions:
+    changes = []
+    if symptom("draft_on_one_role")(view) or said("pd_state_mismatch")(view):
+        changes.append(
+            step(
+                view,
+                "set",
+                "--speculative-algorithm",
+                view.typed("--speculative-algorithm") or "EAGLE",
+                "the same speculative flags on both roles; the draft's layers take part in the transfer",
+            )
+        )
+    if view.all_typed("--context-length") or symptom("stragglers")(view) or not changes:
+        lengths = [int(value) for value in view.all_typed("--context-length") if value.isdigit()]
+        changes.append(
+            step(
+                view,
+                "set",
+                "--context-length",
+                min(lengths) if lengths else "the same on both roles",
+                "what one role admits the other must accept",
+            )
+        )
+    return plan(
+        *changes,
+        never=(("raise", "--watchdog-timeout", "it hides the mismatch"), ("raise", FRACTION, "no memory is short")),
+        alternatives=(
+            ("one file of common flags for both roles", "page size, KV type and parallel sizes must agree as well"),
+        ),
+    )
+
+
+ENTRIES = (
+    Entry(
+        "spec.draft_memory_not_budgeted",
+        "The draft model's weights and cache find no room; which way to move the fraction depends on the version.",
+        for_=(
+            Clue(5, phase("draft"), "memory runs out while the draft is loaded"),
+            Clue(
+                4,
+                both(
+                    _DRAFT,
+                    symptom("only_with_draft"),
+                    either(_OOM, symptom("no_cache_room", "dies_at_start"), said("weights_leave_no_room")),
+                ),
+                "it starts without the draft and not with it",
+            ),
+            Clue(2, both(_DRAFT, symptom("no_cache_room")), "no room for the cache with a draft"),
+        ),
+        against=(
+            Clue(2, phase("prefill", "graph_capture"), "it fails elsewhere"),
+            Clue(3, symptom("draft_full_size"), "the draft is a whole model"),
+        ),
+        neighbours=(
+            ("oom.startup.weights_exceed_static_budget", "there the target alone does not fit"),
+            ("spec.draft_loads_full_model", "there the draft is far larger than it should be"),
+        ),
+        settle=Question(
+            "Does it start without the draft, and how much does the draft take?", "the second Load weight end line"
+        ),
+        act=_budget_draft,
+        questions=("draft",),
+    ),
+    Entry(
+        "spec.draft_loads_full_model",
+        "The draft takes as much as the target: a whole model was loaded where a head was meant.",
+        for_=(
+            Clue(4, both(_DRAFT, symptom("draft_full_size")), "the draft is as large as the target"),
+            Clue(4, above("draft_weight_share", 0.5), "the draft's weights come near the target's"),
+        ),
+        against=(Clue(3, phase("draft"), "memory runs out while the draft is loaded"),),
+        settle=Question("How much do the two weight loads take?", "both Load weight end lines: mem usage"),
+        act=_small_draft,
+    ),
+    Entry(
+        "kv.fp8_unsupported_path",
+        "The FP8 cache is wrong or refused on this model, backend or GPU.",
+        for_=(
+            Clue(
+                5,
+                both(_FP8, either(symptom("garbled_output", "quality_drop"), said("nan"))),
+                "the output is wrong with an FP8 cache",
+            ),
+            Clue(5, said("fp8_refused"), "the type is refused"),
+            Clue(2, both(_FP8, symptom("accept_fell")), "drafts are no longer accepted with an FP8 cache"),
+        ),
+        against=(Clue(1, symptom("slow_decode"), "it is slow"),),
+        settle=Question("Is the output right with --kv-cache-dtype auto?", "the same prompt with both types"),
+        neighbours=(("kv.fp8_slow_path", "there the output is right and slow"),),
+        act=_kv_auto,
+    ),
+    Entry(
+        "kv.fp8_backend_fallback",
+        "The FP8 type made the server fall back to another attention backend.",
+        for_=(
+            Clue(5, said("fp8_fallback"), "the server says that it changed the backend"),
+            Clue(2, both(_FP8, symptom("backend_changed")), "another backend is in effect than was asked for"),
+        ),
+        settle=Question("Which backend is in effect?", "server_args: attention_backend; the warning"),
+        act=_kv_backend,
+    ),
+    Entry(
+        "kv.fp8_slow_path",
+        "The FP8 cache is right but slower than the plain one on this GPU or backend.",
+        for_=(
+            Clue(
+                4,
+                both(
+                    _FP8,
+                    symptom("slow_decode", "throughput_fell", "slower_than_before", "slow_ttft"),
+                    lacks(symptom("garbled_output")),
+                ),
+                "it is slower with an FP8 cache",
+            ),
+        ),
+        against=(
+            Clue(2, said("fp8_fallback"), "the server changed the backend"),
+            Clue(
+                3,
+                symptom("requests_wait", "long_prompts", "disk_busy", "host_cache", "draft_on"),
+                "another reason is named",
+            ),
+        ),
+        settle=Question("Tokens per second with both types at the same load.", "an A/B of one flag"),
+        act=_kv_slow,
+    ),
+    Entry(
+        "parallel.gpu0_helper_process_overhead",
+        "Helper processes each hold a context on the first GPU.",
+        for_=(
+            Clue(
+                5,
+                both(
+                    symptom("gpu0_heavier"), either(symptom("gpu0_processes"), _WORKERS), lacks(symptom("image_work"))
+                ),
+                "the first GPU carries more, with several helpers",
+            ),
+            Clue(2, both(_WORKERS, symptom("gpu0_processes")), "helpers are listed on the first GPU"),
+            Clue(1.5, above("gpu0_extra_mib", 1024), "the first GPU is fuller"),
+        ),
+        against=(
+            Clue(2, both(symptom("image_work"), lacks(symptom("gpu0_processes"))), "image work is what runs there"),
+        ),
+        settle=Question("Which processes does nvidia-smi list on the first GPU?", "nvidia-smi --query-compute-apps"),
+        act=_fewer_workers,
+    ),
+    Entry(
+        "parallel.gpu0_multimodal_preprocessing",
+        "Image decoding and preprocessing of all requests runs on the first GPU.",
+        for_=(
+            Clue(
+                5,
+                both(symptom("gpu0_heavier"), symptom("images", "image_work"), lacks(symptom("gpu0_processes"))),
+                "the first GPU carries image work",
+            ),
+            Clue(2, both(_WORKERS, symptom("image_work")), "several workers do image work"),
+        ),
+        settle=Question("Which process on the first GPU grows with images?", "nvidia-smi while images are sent"),
+        act=_cpu_images,
+    ),
+    Entry(
+        "parallel.nccl_transport",
+        "The transport that NCCL chose between ranks does not work on this node.",
+        for_=(
+            Clue(5, both(said("nccl_error"), lacks(said("nccl_shm", "shm_full"))), "NCCL reports an error"),
+            Clue(2, symptom("network_device"), "a network device is named"),
+            Clue(1.5, both(symptom("hangs"), symptom("p2p", "network_device")), "it hangs between ranks"),
+        ),
+        against=(Clue(4, said("nccl_shm", "shm_full"), "shared memory is what failed"),),
+        settle=Question("Which device and transport does NCCL_DEBUG=INFO name?", "the log with NCCL_DEBUG=INFO"),
+        act=_nccl,
+    ),
+    Entry(
+        "parallel.tp_memory_imbalance",
+        "One GPU has less free memory than the others before the model is loaded.",
+        for_=(
+            Clue(6, said("memory_unbalanced"), "the server says that memory is unbalanced"),
+            Clue(
+                2,
+                both(symptom("gpu0_heavier"), lacks(_WORKERS), lacks(symptom("images", "image_work", "host_cache"))),
+                "one GPU carries more",
+            ),
+        ),
+        settle=Question("What is on each GPU before the start?", "nvidia-smi"),
+        act=_imbalance,
+    ),
+    Entry(
+        "pd.role_config_mismatch",
+        "The prefill and decode roles run with settings that must agree and do not.",
+        for_=(
+            Clue(6, said("pd_state_mismatch"), "the roles disagree about what is transferred"),
+            Clue(
+                3,
+                both(
+                    flag("--disaggregation-mode"), symptom("hangs", "stragglers", "roles_differ", "draft_on_one_role")
+                ),
+                "requests hang between the roles",
+            ),
+            Clue(
+                2,
+                both(symptom("disaggregated"), symptom("hangs", "stragglers", "roles_differ", "draft_on_one_role")),
+                "requests hang between the roles",
+            ),
+        ),
+        against=(Clue(3, said("last_request", "cuda_oom"), "one role ran out of room"),),
+        settle=Question(
+            "Which of context length, page size, KV type, parallel sizes and speculative flags differ?",
+            "server_args of both roles",
+        ),
+        act=_same_roles,
+    ),
+)

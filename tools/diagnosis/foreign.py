@@ -1,0 +1,105 @@
+"""Flags of other engines, flags that were renamed, and what to type instead.
+
+What a version really has is checked against its catalogue by whoever holds the tree; here stands only which word of
+another engine means which word of SGLang, and what SGLang itself renamed.
+"""
+
+from __future__ import annotations
+
+from tools.diagnosis.changes import step
+from tools.diagnosis.model import Proposal
+from tools.diagnosis.view import View, as_number
+
+# Another engine's option: SGLang's, empty where it has none because it is always on or does not exist.
+EQUIVALENT = {
+    "--gpu-memory-utilization": "--mem-fraction-static",
+    "--max-model-len": "--context-length",
+    "--max-num-seqs": "--max-running-requests",
+    "--max-num-batched-tokens": "--chunked-prefill-size",
+    "--block-size": "--page-size",
+    "--enable-prefix-caching": "",
+    "--no-enable-prefix-caching": "--disable-radix-cache",
+    "--enable-chunked-prefill": "",
+    "--enforce-eager": "--disable-cuda-graph",
+    "--swap-space": "",
+    "--kv-offloading-size": "--hicache-size",
+    "--kv-transfer-config": "--disaggregation-mode",
+    "--enable-auto-tool-choice": "",
+    "--num-scheduler-steps": "",
+    "--distributed-executor-backend": "",
+    "--limit-mm-per-prompt": "--limit-mm-data-per-request",
+    "--speculative-config": "--speculative-algorithm",
+    "--max-seq-len-to-capture": "",
+    "--max-batch-size": "--max-running-requests",
+    "--kv-cache-free-gpu-memory-fraction": "--mem-fraction-static",
+    "--n-gpu-layers": "",
+    "--ctx-size": "--context-length",
+    "--max-total-token-num": "--max-total-tokens",
+    "--max-input-length": "--context-length",
+    "--max-concurrent-requests": "--max-running-requests",
+    "--num-shard": "--tp-size",
+}
+
+# SGLang's own renames: old name, (version from which the new one holds, new names with values; None keeps the value).
+RENAMED: dict[str, tuple[tuple[int, ...], tuple[tuple[str, str | None], ...]]] = {
+    "--disable-cuda-graph": (
+        (0, 5, 13),
+        (("--cuda-graph-backend-decode", "disabled"), ("--cuda-graph-backend-prefill", "disabled")),
+    ),
+    "--disable-piecewise-cuda-graph": ((0, 5, 13), (("--cuda-graph-backend-prefill", "disabled"),)),
+    "--enable-piecewise-cuda-graph": ((0, 5, 13), (("--cuda-graph-backend-prefill", "tc_piecewise"),)),
+    "--cuda-graph-max-bs": ((0, 5, 16), (("--cuda-graph-max-bs-decode", None),)),
+    "--cuda-graph-bs": ((0, 5, 16), (("--cuda-graph-bs-decode", None),)),
+    "--mamba-scheduler-strategy": ((0, 5, 16), (("--mamba-radix-cache-strategy", None),)),
+    "--enable-ep-moe": ((0, 5, 0), (("--ep-size", None),)),
+    "--enable-deepep-moe": ((0, 5, 0), (("--moe-a2a-backend", "deepep"),)),
+    "--enable-flashinfer-cutlass-moe": ((0, 5, 0), (("--moe-runner-backend", "flashinfer_cutlass"),)),
+    "--enable-triton-kernel-moe": ((0, 5, 0), (("--moe-runner-backend", "triton_kernel"),)),
+    "--nsa-prefill-backend": ((0, 5, 16), (("--dsa-prefill-backend", None),)),
+    "--nsa-decode-backend": ((0, 5, 16), (("--dsa-decode-backend", None),)),
+    "--enable-dp-attention": ((0, 5, 20), (("--attn-dp-size", None),)),
+    "--disable-mla": ((0, 4, 10), ()),
+    "--hybrid-kvcache-ratio": ((0, 5, 6), (("--swa-full-tokens-ratio", None),)),
+    "--schedule-heuristic": ((0, 3, 0), (("--schedule-policy", None),)),
+}
+
+
+def changes_for_rejected(view: View) -> tuple[Proposal, ...]:
+    """What to type instead of each flag that was refused, deprecated or belongs to another engine."""
+    names = [str(fact.value) for fact in view.facts.all("rejected_flag")]
+    names += [fact.scope for fact in view.facts.all("flag") if fact.scope in EQUIVALENT or "_" in fact.scope]
+    names += [str(fact.value) for fact in view.facts.all("deprecated_flag")]
+    found: list[Proposal] = []
+    for name in dict.fromkeys(names):
+        found += _instead(view, name)
+    return tuple(dict.fromkeys(found))
+
+
+def _instead(view: View, name: str) -> list[Proposal]:
+    nearest = view.facts.text("flag_nearest", name)
+    value = view.typed(name)
+    kept = as_number(value) if as_number(value) is not None else (value or True)
+    if name in EQUIVALENT:
+        other = EQUIVALENT[name]
+        gone = [step(view, "remove", name, None, "it belongs to another engine")]
+        return [step(view, "set", other, kept, f"SGLang's word for {name}"), *gone] if other else gone
+    if name in RENAMED and not view.before(*RENAMED[name][0]):
+        return [
+            step(view, "set", new, kept if to is None else to, f"the new name of {name}")
+            for new, to in RENAMED[name][1]
+        ] or [step(view, "remove", name, None, "it is gone")]
+    if "_" in name and not nearest:
+        nearest = name.replace("_", "-")
+    if nearest:
+        return [
+            step(view, "set", nearest, kept, f"the spelling of this version for {name}"),
+            step(view, "remove", name, None, "this version does not know it"),
+        ]
+    if name.startswith("--"):
+        from tools.diagnosis.changes import upgrade
+
+        return [
+            step(view, "remove", name, None, "this version does not know it"),
+            upgrade(f"or a version that has {name}"),
+        ]
+    return []

@@ -1,0 +1,63 @@
+"""What is looked at before a server is called healthy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tools.diagnosis.view import View
+
+# Facts whose presence is a sign of trouble, whatever their value.
+_ALARMS = ("oom_phase", "kernel_oom_kill", "rejected_flag", "xid", "minimum_fraction")
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """`good` only when the server was seen working and nothing looked at is out of order."""
+
+    good: bool
+    checked: tuple[str, ...]
+    wrong: tuple[str, ...]
+
+
+def health(view: View) -> Health:
+    """Each check is run only where its facts are there; without a sign of life nothing is called healthy."""
+    checked: list[str] = []
+    wrong: list[str] = []
+    facts = view.facts
+
+    def check(text: str, *, present: bool, fine: bool) -> None:
+        if present:
+            (checked if fine else wrong).append(text)
+
+    usage, queue = view.usage, view.number("queue_p95")
+    running, limit = view.number("running_p95"), view.number("running_limit")
+    check("the server reports ready", present="ready" in facts, fine=facts.text("ready") == "True")
+    check(
+        "no allocation failed, no process was killed, no flag was refused",
+        present=True,
+        fine=not any(name in facts for name in _ALARMS),
+    )
+    check("no request was thrown back", present="decode_lines" in facts, fine=not view.number("retractions"))
+    check(
+        f"the queue stays short (p95 {queue:g})" if queue is not None else "",
+        present=queue is not None,
+        fine=(queue or 0) <= 2,
+    )
+    check(
+        f"token usage leaves room (p95 {usage:.2f})" if usage is not None else "",
+        present=usage is not None,
+        fine=(usage or 0) < 0.9,
+    )
+    at_limit = running is not None and limit is not None and running >= limit and (queue or 0) > 0
+    check(
+        "running requests stay below their limit or nothing waits",
+        present=running is not None and limit is not None,
+        fine=not at_limit,
+    )
+    eager = view.number("graph_false_share")
+    check("decode runs from captured graphs", present=eager is not None, fine=(eager or 0) < 0.1)
+    accept = view.number("accept_len_p50")
+    check("drafts are accepted", present=accept is not None, fine=(accept or 2) >= 1.2)
+    alive = facts.text("ready") == "True" or "decode_lines" in facts or facts.text("running") == "True"
+    looked = usage is not None or queue is not None
+    return Health(alive and looked and not wrong, tuple(checked), tuple(wrong))

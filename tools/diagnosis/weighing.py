@@ -1,0 +1,153 @@
+"""Facts in, a ranking with reasons out.
+
+A weight is a sum of clues; claims count half. A cause is named when the first hypothesis weighs enough, when at least
+one clue for it was observed (the operator's words and the launch command alone decide nothing), when it leads the
+next family clearly, and when little speaks against it. Otherwise the program abstains and says what would settle it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from tools.diagnosis.clues import Clue, Entry, Seen
+from tools.diagnosis.families import ENTRIES
+from tools.diagnosis.health import health
+from tools.diagnosis.model import Assessment, Hypothesis, Reason, Status
+from tools.diagnosis.view import View
+from transcripts.facts import Facts
+
+CLAIMED = 0.5  # of the weight of a clue that rests on the operator's word alone
+ENOUGH = 3.0
+OBSERVED_ENOUGH = 1.0
+LEAD = 0.75
+CONTESTED = 0.5  # of the weight for it, when that much speaks against it
+
+
+def weigh(facts: Facts) -> Assessment:
+    """Rank every entry of the taxonomy by the facts. Pure; the order of entries breaks ties."""
+    view = View(facts)
+    hypotheses = [one for one in (_weigh_entry(entry, view) for entry in ENTRIES) if one.for_ or one.against]
+    hypotheses.sort(key=lambda one: -one.weight)
+    live = tuple(one for one in hypotheses if one.for_)
+    ranked = live + tuple(one for one in hypotheses if not one.for_)
+    healthy = health(view)
+    if not live or live[0].weight < ENOUGH:
+        return _without_cause(view, ranked, healthy.good, healthy.checked)
+    return _with_cause(view, ranked, healthy.checked)
+
+
+def _weigh_entry(entry: Entry, view: View) -> Hypothesis:
+    for_, observed = _sum(entry.for_, view)
+    against, _ = _sum(entry.against, view)
+    weight = sum(reason.weight for reason in for_) - sum(reason.weight for reason in against)
+    status: Status = "open"
+    if weight >= ENOUGH and observed >= OBSERVED_ENOUGH:
+        status = "supported"
+    elif weight <= -2:
+        status = "refuted"
+    return Hypothesis(
+        entry.label,
+        entry.statement,
+        round(weight, 2),
+        round(observed, 2),
+        status,
+        for_,
+        against,
+        entry.settle,
+        entry.neighbours,
+    )
+
+
+def _sum(clues: Iterable[Clue], view: View) -> tuple[tuple[Reason, ...], float]:
+    reasons, observed = [], 0.0
+    for clue in clues:
+        seen = clue.test(view)
+        if seen is None:
+            continue
+        weight = clue.weight * (CLAIMED if seen.known == "claimed" else 1.0)
+        observed += weight if seen.known == "observed" else 0.0
+        reasons.append(Reason(_text(clue, seen), seen.sources, weight))
+    return tuple(reasons), observed
+
+
+def _text(clue: Clue, seen: Seen) -> str:
+    return f"{clue.why} ({seen.text})" if seen.text else clue.why
+
+
+def _with_cause(view: View, ranked: tuple[Hypothesis, ...], checked: tuple[str, ...]) -> Assessment:
+    first = ranked[0]
+    rival = next((one for one in ranked[1:] if family(one.label) != family(first.label)), None)
+    sibling = ranked[1] if len(ranked) > 1 else None
+    lead = first.weight - (rival.weight if rival else 0.0)
+    contrary = sum(reason.weight for reason in first.against)
+    in_favour = sum(reason.weight for reason in first.for_)
+    why = ""
+    if first.observed < OBSERVED_ENOUGH:
+        why = "nothing that was looked at decides it; it rests on what was said and on the launch command"
+    elif lead < LEAD and rival is not None:
+        why = f"{rival.label} is as well supported"
+    elif contrary >= CONTESTED * in_favour:
+        why = "the evidence contradicts itself"
+    certainty = _certainty(first, sibling)
+    missing = _missing(ranked, view)
+    if why:
+        return Assessment("abstain", "", round(certainty * 0.5, 2), ranked, missing, _not_checked(view), checked, why)
+    return Assessment("cause", first.label, certainty, ranked, missing, _not_checked(view), checked)
+
+
+def _without_cause(view: View, ranked: tuple[Hypothesis, ...], good: bool, checked: tuple[str, ...]) -> Assessment:
+    if good:
+        return Assessment("healthy", "", 0.8, ranked, (), _not_checked(view), checked)
+    why = "the evidence supports no cause enough to name it"
+    certainty = round(_certainty(ranked[0], None) * 0.5, 2) if ranked else 0.0
+    return Assessment("abstain", "", certainty, ranked, _missing(ranked, view), _not_checked(view), checked, why)
+
+
+def _certainty(first: Hypothesis, second: Hypothesis | None) -> float:
+    """Between 0 and 0.97: how heavy the first is, and how far before the second."""
+    lead = first.weight - (max(second.weight, 0.0) if second else 0.0)
+    weight = 1 / (1 + math.exp(-(first.weight - 3.0) / 1.5))
+    margin = 1 / (1 + math.exp(-lead))
+    return round(min(0.97, max(0.05, 2 * weight * margin - weight * 0.5)), 2)
+
+
+def _missing(ranked: Sequence[Hypothesis], view: View) -> tuple[str, ...]:
+    """What to collect: what would settle the leading explanations, then the common ground that is not there."""
+    asked = [
+        f"{one.would_settle.text} Look: {one.would_settle.look}"
+        for one in ranked[:3]
+        if one.would_settle is not None and one.for_
+    ]
+    common = [text for text, there in _common_ground(view) if not there]
+    return tuple(dict.fromkeys(asked + common))[:6]
+
+
+def _not_checked(view: View) -> tuple[str, ...]:
+    return tuple(text for text, there in _common_ground(view) if not there)
+
+
+def _common_ground(view: View) -> tuple[tuple[str, bool], ...]:
+    facts = view.facts
+    return (
+        (
+            "The start-up log from the first line to `fired up` or the failure.",
+            "weights_after_gib" in facts or "kv_pool" in facts,
+        ),
+        (
+            "Decode and prefill lines under load (running, queue, token usage).",
+            "decode_lines" in facts or "usage_p50" in facts,
+        ),
+        ("The launch command with every flag.", "flag" in facts),
+        ("SGLang's version.", "version" in facts),
+        ("GPU memory per device and process (nvidia-smi).", "gpu_memory_mib" in facts or "gpu_used_mib" in facts),
+        (
+            "Host memory and kernel kills (free, journalctl -k).",
+            "mem_available_bytes" in facts or "kernel_oom_kill" in facts,
+        ),
+    )
+
+
+def family(label: str) -> str:
+    """All before the last dot."""
+    return label.rpartition(".")[0]
