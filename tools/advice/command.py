@@ -1,0 +1,127 @@
+"""Words to a server command: what wraps it, where its own options begin, and its flags as typed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tools.advice.forms import shell
+from tools.advice.mapped import Word
+
+_MODULES = ("sglang.launch_server", "sglang_router.launch_server")
+_ENTRY = re.compile(r"(?:^|/)(?:launch_server(?:\.py)?|sglang)$")
+_PYTHON = re.compile(r"(?:^|/)python[\d.]*$")
+_HINT = re.compile(r"sglang(?:_router)?\.launch_server|launch_server(?:\.py)?\b|\bsglang\s+serve\b")
+FLAG = re.compile(r"--[A-Za-z][\w.\-]*")
+_REST = re.compile(r"\$[@*]|\$\{[@*]|\$\{\w+\[[@*]\]")
+_NESTING = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """One option as typed: `words` are the places of the option and its values, `joined` its `--name=value` form."""
+
+    name: str
+    values: tuple[str, ...]
+    joined: bool
+    words: tuple[Word, ...]
+
+    @property
+    def value(self) -> str:
+        """Its values as one text, empty for a switch."""
+        return " ".join(self.values)
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """The words of a command that starts a server: its program stands at `start`, its options begin at `entry`.
+
+    `outer` are the words of commands around it, up to the text that holds it (`bash -lc`).
+    """
+
+    words: tuple[Word, ...]
+    start: int
+    entry: int
+    outer: tuple[str, ...]
+    flags: tuple[Flag, ...]
+
+
+def entry_of(argv: Sequence[str]) -> int | None:
+    """Index of the first word after `-m sglang.launch_server`, `…/launch_server.py` or `sglang serve`."""
+    for index, word in enumerate(argv):
+        if word in _MODULES or (_ENTRY.search(word) and "launch_server" in word):
+            return index + 1
+        if _ENTRY.search(word) and index + 1 < len(argv) and argv[index + 1] == "serve":
+            return index + 2
+    return None
+
+
+def find(words: Sequence[Word], *, bare_options: bool = False, depth: int = 0) -> Server | None:
+    """The server that these words start, also inside `bash -lc "…"`, `tmux new -d '…'` and the like.
+
+    `bare_options` takes words without an entry point for the options of an image's own entry point.
+    """
+    entry = entry_of([word.text for word in words])
+    if entry is not None:
+        return _server(words, entry)
+    if depth < _NESTING:
+        for index, word in enumerate(words):
+            if _HINT.search(word.text):
+                inner = find_in(shell.read(word.value), depth=depth + 1)
+                if inner is not None:
+                    before = tuple(one.text for one in words[:index])
+                    return Server(inner.words, inner.start, inner.entry, (*before, *inner.outer), inner.flags)
+    if bare_options and any(word.text.startswith(("--model", "--tp", "--mem-fraction")) for word in words):
+        first = next(index for index, word in enumerate(words) if FLAG.match(word.text))
+        return _server(words, first)
+    return None
+
+
+def find_in(commands: shell.Commands, *, depth: int = 0) -> Server | None:
+    """The last command of a shell text that starts a server."""
+    for words in reversed(commands.simple):
+        server = find(shell.splice(words, commands.variables), depth=depth)
+        if server is not None:
+            return server
+    return None
+
+
+def _server(words: Sequence[Word], entry: int) -> Server:
+    return Server(tuple(words), _program(words, entry), entry, (), read_flags(words[entry:]))
+
+
+def _program(words: Sequence[Word], entry: int) -> int:
+    """Index of the program: `sglang` of `sglang serve`, else the last Python before the entry point."""
+    if entry >= 2 and words[entry - 1].text == "serve":
+        return entry - 2
+    pythons = [index for index in range(entry) if _PYTHON.search(words[index].text)]
+    return pythons[-1] if pythons else max(entry - 1, 0)
+
+
+def _is_value(word: str, *, first: bool) -> bool:
+    """Whether a word may be an option's value; `"$@"` and arrays are further options, later variables may be."""
+    if FLAG.match(word) or _REST.match(word):
+        return False
+    return first or not word.startswith("$")
+
+
+def read_flags(words: Sequence[Word]) -> tuple[Flag, ...]:
+    """Options in order, repeated ones too; words up to the next option are its values."""
+    found: list[Flag] = []
+    index = 0
+    while index < len(words):
+        word = words[index]
+        index += 1
+        match = FLAG.match(word.text)
+        if match is None:
+            continue
+        name, sign, value = word.text.partition("=")
+        taken = [word]
+        values = [value] if sign else []
+        while not sign and index < len(words) and _is_value(words[index].text, first=not values):
+            taken.append(words[index])
+            values.append(words[index].text)
+            index += 1
+        found.append(Flag(name, tuple(values), bool(sign), tuple(taken)))
+    return tuple(found)

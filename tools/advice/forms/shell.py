@@ -1,0 +1,218 @@
+"""Shell text: commands as words with their places. Nothing is run or expanded, except arrays and plain assignments."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from tools.advice.mapped import Mapped, Word
+
+_ARRAY = re.compile(r"([A-Za-z_]\w*)\+?=$")
+_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=")
+_SPLICE = re.compile(r"\$(?:\{([A-Za-z_]\w*)(?:\[[@*]\])?\}|([A-Za-z_]\w*))")
+_BLANK = " \t\r"
+_END = "\n;&|()"
+
+
+@dataclass(slots=True)
+class Commands:
+    """What a shell text holds: simple commands in order, and the words of its arrays and assignments."""
+
+    simple: list[list[Word]] = field(default_factory=list)
+    variables: dict[str, list[Word]] = field(default_factory=dict)
+
+
+def read(text: Mapped) -> Commands:
+    """Split into simple commands. Comments, redirections and here-documents are no words."""
+    return _Lexer(text).run()
+
+
+def splice(words: list[Word], variables: dict[str, list[Word]]) -> list[Word]:
+    """Put the words of a known array or assignment in the place of `"${ARGS[@]}"` or `$ARGS`."""
+    found: list[Word] = []
+    for word in words:
+        whole = _SPLICE.fullmatch(word.text)
+        name = (whole[1] or whole[2]) if whole else ""
+        known = variables.get(name)
+        one_word = not word.bare and "[" not in word.text
+        found += [word] if known is None or (one_word and len(known) != 1) else known
+    return found
+
+
+class _Lexer:
+    def __init__(self, text: Mapped) -> None:
+        self._in = text
+        self._at = 0
+        self._out = Commands()
+        self._words: list[Word] = []
+        self._waiting: list[str] = []  # delimiters of here-documents whose bodies begin on the next line
+        self._skip_next = False  # the next word is the target of a redirection
+
+    def run(self) -> Commands:
+        text = self._in.text
+        while self._at < len(text):
+            char = text[self._at]
+            if char in _BLANK:
+                self._at += 1
+            elif char == "\\" and text[self._at + 1 : self._at + 2] == "\n":
+                self._at += 2
+            elif text.startswith("\\\r\n", self._at):
+                self._at += 3
+            elif char == "#":
+                self._at = self._line_end()
+            elif char == "(" and self._opens_array():
+                self._array()
+            elif char in _END:
+                self._finish()
+                self._at += 1
+                if char == "\n":
+                    self._here_documents()
+            elif char in "<>":
+                self._redirection()
+            else:
+                self._take(self._word())
+        self._finish()
+        return self._out
+
+    def _line_end(self) -> int:
+        end = self._in.text.find("\n", self._at)
+        return len(self._in) if end < 0 else end
+
+    def _finish(self) -> None:
+        if self._words:
+            self._out.simple.append(self._words)
+            for word in self._words:
+                self._note_assignment(word)
+        self._words = []
+        self._skip_next = False
+
+    def _note_assignment(self, word: Word) -> None:
+        named = _ASSIGNMENT.match(word.text)
+        if named:
+            inside = read(word.value.part(named.end(), len(word.value)))
+            self._out.variables[named[1]] = [one for words in inside.simple for one in words]
+
+    def _take(self, word: Word) -> None:
+        if self._skip_next:
+            self._skip_next = False
+        else:
+            self._words.append(word)
+
+    def _opens_array(self) -> bool:
+        if not self._words:
+            return False
+        last = self._words[-1]
+        return bool(_ARRAY.match(last.text)) and last.end == self._in.spans[self._at][0]
+
+    def _array(self) -> None:
+        named = _ARRAY.match(self._words.pop().text)
+        assert named is not None
+        inner = _Lexer(self._in)
+        inner._at = self._at + 1
+        elements = self._out.variables.setdefault(named[1], [])
+        text = self._in.text
+        while inner._at < len(text) and text[inner._at] != ")":
+            char = text[inner._at]
+            if char in _BLANK + "\n\\" and (char != "\\" or text[inner._at + 1 : inner._at + 2] in ("\n", "\r")):
+                inner._at += 1
+            elif char == "#":
+                inner._at = inner._line_end()
+            elif char in _END + "<>":
+                inner._at += 1
+            else:
+                elements.append(inner._word())
+        self._at = inner._at + 1
+
+    def _redirection(self) -> None:
+        text = self._in.text
+        if self._words and self._words[-1].text.isdecimal() and self._words[-1].end == self._in.spans[self._at][0]:
+            self._words.pop()
+        start = self._at
+        while self._at < len(text) and text[self._at] in "<>&|-":
+            self._at += 1
+        operator = text[start : self._at]
+        if operator in ("<<", "<<-"):
+            while self._at < len(text) and text[self._at] in _BLANK:
+                self._at += 1
+            if self._at < len(text) and text[self._at] not in _END:
+                self._waiting.append(self._word().text)
+        elif not operator.endswith("-"):
+            self._skip_next = True
+
+    def _here_documents(self) -> None:
+        for delimiter in self._waiting:
+            while self._at < len(self._in):
+                end = self._line_end()
+                line = self._in.text[self._at : end].strip()
+                self._at = min(end + 1, len(self._in))
+                if line == delimiter:
+                    break
+        self._waiting = []
+
+    def _word(self) -> Word:
+        text, parts, start, bare = self._in.text, [], self._at, True
+        while self._at < len(text):
+            char = text[self._at]
+            if char in _BLANK + _END + "<>":
+                break
+            if char == "'":
+                bare = False
+                parts.append(self._single())
+            elif char == '"':
+                bare = False
+                parts.append(self._double())
+            elif char == "\\":
+                bare = False
+                parts.append(self._escape())
+            elif char == "$" or char == "`":
+                parts.append(self._substitution())
+            else:
+                parts.append(self._in.part(self._at, self._at + 1))
+                self._at += 1
+        spans = self._in.spans[start : self._at]
+        return Word(Mapped.join(parts), spans[0][0], spans[-1][1], None, bare)
+
+    def _single(self) -> Mapped:
+        end = self._in.text.find("'", self._at + 1)
+        end = len(self._in) if end < 0 else end
+        inside = self._in.part(self._at + 1, end)
+        self._at = min(end + 1, len(self._in))
+        return inside
+
+    def _double(self) -> Mapped:
+        text, parts = self._in.text, []
+        self._at += 1
+        while self._at < len(text) and text[self._at] != '"':
+            if text[self._at] == "\\" and text[self._at + 1 : self._at + 2] in ('"', "\\", "$", "`", "\n"):
+                parts.append(self._escape())
+            elif text[self._at] in "$`":
+                parts.append(self._substitution())
+            else:
+                parts.append(self._in.part(self._at, self._at + 1))
+                self._at += 1
+        self._at = min(self._at + 1, len(text))
+        return Mapped.join(parts)
+
+    def _escape(self) -> Mapped:
+        """A backslash and what follows; a continued line is nothing."""
+        at, text = self._at, self._in.text
+        self._at = min(at + 2, len(text))
+        if at + 1 >= len(text):
+            return self._in.part(at, at + 1)
+        return Mapped("", ()) if text[at + 1] == "\n" else self._in.as_char(at, at + 2, text[at + 1])
+
+    def _substitution(self) -> Mapped:
+        """`$(…)`, `${…}`, backquotes: kept as they are, to their end."""
+        text, start = self._in.text, self._at
+        pair = {"$(": ")", "${": "}"}.get(text[start : start + 2])
+        if text[start] == "`":
+            end = text.find("`", start + 1)
+            self._at = len(text) if end < 0 else end + 1
+        elif pair is None:
+            self._at = start + 1
+        else:
+            depth, self._at = 1, start + 2
+            while self._at < len(text) and depth:
+                depth += {text[start + 1]: 1, pair: -1}.get(text[self._at], 0)
+                self._at += 1
+        return self._in.part(start, self._at)

@@ -1,0 +1,458 @@
+"""The launch command, wherever it lives: read with the place of every word, so that it can be written back.
+
+`parse_launch` reads one file of a known form, `launch_from` picks the form from what a host showed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import yaml
+
+from tools.advice.command import Flag, Server, find, find_in
+from tools.advice.errors import LaunchUnreadable
+from tools.advice.forms import shell, systemd, yaml_text
+from tools.advice.mapped import Edit, Mapped, Word, apply
+from transcripts.facts import Evidence, Facts
+
+Form = Literal["systemd", "docker", "compose", "kubernetes", "script", "shell", "config"]
+
+_CONTAINERS = ("containers", "initContainers")
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A server command in its file.
+
+    `argv` is everything that is run, `wrapper` its words before the server's program (`numactl …`, `bash -lc`,
+    `uv run`, `docker run … IMAGE`), `command` the rest. `name` is the unit, service or container, `path` the file if
+    it is known. `sources` are evidence ids. `environment` holds what the same file sets, `node` the YAML service,
+    container or `--config` mapping.
+    """
+
+    form: Form
+    text: str
+    words: tuple[Word, ...]
+    start: int
+    entry: int
+    outer: tuple[str, ...]
+    flags: tuple[Flag, ...]
+    name: str = ""
+    path: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    sources: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    node: yaml.Node | None = None
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """Every word that is run; of a `--config` file, its options."""
+        return (*self.wrapper, *self.command)
+
+    @property
+    def wrapper(self) -> tuple[str, ...]:
+        """The words before the server's program."""
+        return (*self.outer, *(word.text for word in self.words[: self.start]))
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """The server's own command: program, entry point and options."""
+        if self.form == "config":
+            return tuple(word for flag in self.flags for word in (flag.name, *flag.values))
+        return tuple(word.text for word in self.words[self.start :])
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """What follows the entry point."""
+        if self.form == "config":
+            return self.command
+        return tuple(word.text for word in self.words[self.entry :])
+
+    def flag(self, *spellings: str) -> Flag | None:
+        """The option as typed under any of its spellings; the last one typed counts."""
+        found = [flag for flag in self.flags if flag.name in spellings]
+        return found[-1] if found else None
+
+    def written(self, edits: Iterable[Edit] = ()) -> str:
+        """The file with edits made, every other byte kept."""
+        return apply(self.text, edits)
+
+
+def parse_launch(
+    form: Form,
+    text: str,
+    *,
+    name: str = "",
+    path: str = "",
+    files: Mapping[str, str] | None = None,
+    sources: tuple[str, ...] = (),
+) -> Launch:
+    """Read a launch command. `text` is the file, or for `systemd` what `systemctl cat` printed.
+
+    `name` chooses a compose service or a container where there are several; `files` are EnvironmentFiles by path.
+    Raises LaunchUnreadable.
+    """
+    match form:
+        case "systemd":
+            return _systemd(text, name, files or {}, sources)
+        case "compose":
+            return _compose(text, name, path, sources)
+        case "kubernetes":
+            return _kubernetes(text, name, path, sources)
+        case "config":
+            return _config(text, path, sources)
+        case "docker":
+            return _docker(text, name, path, sources)
+        case "script" | "shell":
+            return _shell(form, text, name, path, sources)
+
+
+def _of(
+    server: Server | None,
+    form: Form,
+    text: str,
+    *,
+    name: str = "",
+    path: str = "",
+    environment: Mapping[str, str] | None = None,
+    sources: tuple[str, ...] = (),
+    notes: tuple[str, ...] = (),
+    node: yaml.Node | None = None,
+) -> Launch:
+    if server is None:
+        raise LaunchUnreadable(
+            f"no command in this {form} text starts SGLang.",
+            "Pass the file with `python -m sglang.launch_server …` or `sglang serve …` in it.",
+        )
+    return Launch(
+        form,
+        text,
+        server.words,
+        server.start,
+        server.entry,
+        server.outer,
+        server.flags,
+        name,
+        path,
+        environment or {},
+        sources,
+        notes,
+        node,
+    )
+
+
+def _shell(form: Form, text: str, name: str, path: str, sources: tuple[str, ...]) -> Launch:
+    if "\0" in text:
+        text = shlex.join(word for word in text.rstrip("\n").rstrip("\0").split("\0"))
+    commands = shell.read(Mapped.of(text))
+    environment = {key: " ".join(word.text for word in words) for key, words in commands.variables.items()}
+    return _of(find_in(commands), form, text, name=name, path=path, environment=environment, sources=sources)
+
+
+def _docker(text: str, name: str, path: str, sources: tuple[str, ...]) -> Launch:
+    """A `docker run` line, or what `docker inspect` printed."""
+    if not text.lstrip().startswith(("[", "{")):
+        launch = _shell("docker", text, name, path, sources)
+        found = re.search(r"--name[= ](\S+)", text)
+        return _renamed(launch, name or (found[1].strip("'\"") if found else ""))
+    root = yaml_text.documents(text)[0]
+    nodes = root.value if isinstance(root, yaml.SequenceNode) else [root]
+    for node in nodes:
+        called = _text(yaml_text.child(node, "Name")).lstrip("/")
+        words = _inspect_words(text, node)
+        server = find(words, bare_options=True) if words and name in ("", called) else None
+        if server is not None:
+            environment = dict(_pair(one.value) for one in _scalars(yaml_text.child(node, "Config", "Env")))
+            return _of(server, "docker", text, name=called, environment=environment, sources=sources, node=node)
+    return _of(None, "docker", text)
+
+
+def _inspect_words(text: str, node: yaml.Node) -> list[Word]:
+    words: list[Word] = []
+    path = yaml_text.child(node, "Path")
+    if isinstance(path, yaml.ScalarNode) and (value := yaml_text.scalar(text, path)) is not None:
+        words.append(Word(value, path.start_mark.index, path.end_mark.index))
+    arguments = yaml_text.child(node, "Args")
+    if isinstance(arguments, yaml.SequenceNode):
+        words += yaml_text.items(text, arguments)
+    return words
+
+
+def _renamed(launch: Launch, name: str) -> Launch:
+    return replace(launch, name=name)
+
+
+def _systemd(text: str, name: str, files: Mapping[str, str], sources: tuple[str, ...]) -> Launch:
+    unit = systemd.read(text)
+    environment: dict[str, str] = {}
+    for setting in unit.environment:
+        environment.update(_pair(word.text) for word in systemd.words(setting.value))
+    notes = []
+    for file in unit.environment_files:
+        if file in files:
+            environment.update(_environment_file(files[file]))
+        else:
+            notes.append(f"{file} was not read; what it sets wins over Environment=")
+    called = name or _unit_name(unit.paths)
+    for setting in reversed(unit.exec_start):
+        for words in systemd.command_words(setting):
+            server = find(words)
+            if server is not None:
+                notes += _variables(server, environment)
+                return _of(
+                    server,
+                    "systemd",
+                    text,
+                    name=called,
+                    path=setting.path,
+                    environment=environment,
+                    sources=sources,
+                    notes=tuple(notes),
+                )
+    return _of(None, "systemd", text)
+
+
+def _variables(server: Server, environment: Mapping[str, str]) -> list[str]:
+    """Notes on options that come from variables: what is appended after them wins, as argparse takes the last."""
+    notes = []
+    for word in server.words[server.entry :]:
+        named = re.fullmatch(r"\$\{?([A-Za-z_]\w*)\}?", word.text)
+        if named:
+            value = environment.get(named[1])
+            notes.append(
+                f"{word.text} adds options: {value}" if value else f"{word.text} may add options not seen here"
+            )
+    return notes
+
+
+def _environment_file(text: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for line in re.sub(r"\\\r?\n", "", text).splitlines():
+        stripped = line.strip()
+        key, sign, value = stripped.partition("=")
+        if sign and not stripped.startswith(("#", ";")):
+            try:
+                words = shlex.split(value)
+            except ValueError:
+                words = [value]
+            found[key.strip()] = words[0] if len(words) == 1 else value.strip()
+    return found
+
+
+def _unit_name(paths: list[str]) -> str:
+    for path in paths:
+        if path.endswith(".service"):
+            return path.rsplit("/", 1)[-1]
+    for path in paths:
+        folder = path.rsplit("/", 2)[-2] if path.count("/") > 1 else ""
+        if folder.endswith(".service.d"):
+            return folder.removesuffix(".d")
+    return ""
+
+
+def _compose(text: str, name: str, path: str, sources: tuple[str, ...]) -> Launch:
+    for root in yaml_text.documents(text):
+        for called, _, service in yaml_text.pairs(yaml_text.child(root, "services")):
+            if name not in ("", called):
+                continue
+            words = [*_command(text, service, "entrypoint"), *_command(text, service, "command")]
+            server = find(words, bare_options=True) if words else None
+            if server is not None:
+                environment = _compose_environment(yaml_text.child(service, "environment"))
+                return _of(
+                    server,
+                    "compose",
+                    text,
+                    name=called,
+                    path=path,
+                    environment=environment,
+                    sources=sources,
+                    node=service,
+                )
+    return _of(None, "compose", text)
+
+
+def _command(text: str, node: yaml.Node, key: str) -> list[Word]:
+    """A command of a compose service or container: a list of words, or one text that is split as a shell does."""
+    value = yaml_text.child(node, key)
+    if isinstance(value, yaml.SequenceNode):
+        return yaml_text.items(text, value)
+    if isinstance(value, yaml.ScalarNode) and value.value.strip() and value.tag.endswith(":str"):
+        mapped = yaml_text.scalar(text, value)
+        if mapped is None:
+            raise LaunchUnreadable(
+                f"`{key}` in line {value.start_mark.line + 1} is written in a way that cannot be edited safely.",
+                "Write it as a list of words.",
+            )
+        return [word for words in shell.read(_unbroken(mapped)).simple for word in words]
+    return []
+
+
+def _unbroken(text: Mapped) -> Mapped:
+    """Line breaks of a command text as blanks: compose splits words, it runs no shell."""
+    return Mapped(re.sub(r"\\?\n", lambda found: " " * len(found[0]), text.text), text.spans)
+
+
+def _compose_environment(node: yaml.Node | None) -> dict[str, str]:
+    if isinstance(node, yaml.SequenceNode):
+        return dict(_pair(one.value) for one in _scalars(node))
+    return {key: _text(value) for key, _, value in yaml_text.pairs(node)}
+
+
+def _kubernetes(text: str, name: str, path: str, sources: tuple[str, ...]) -> Launch:
+    for root in yaml_text.documents(text):
+        for owner, container in _containers(root, ""):
+            called = _text(yaml_text.child(container, "name"))
+            if name not in ("", called, owner):
+                continue
+            words = [*_command(text, container, "command"), *_command(text, container, "args")]
+            server = find(words, bare_options=True) if words else None
+            if server is not None:
+                rows = yaml_text.child(container, "env")
+                environment = {
+                    _text(yaml_text.child(row, "name")): _text(yaml_text.child(row, "value"))
+                    for row in (rows.value if isinstance(rows, yaml.SequenceNode) else ())
+                }
+                return _of(
+                    server,
+                    "kubernetes",
+                    text,
+                    name=owner or called,
+                    path=path,
+                    environment=environment,
+                    sources=sources,
+                    node=container,
+                )
+    return _of(None, "kubernetes", text)
+
+
+def _containers(node: yaml.Node, owner: str) -> list[tuple[str, yaml.Node]]:
+    """Every container below a node, with `kind/name` of the object it belongs to."""
+    found: list[tuple[str, yaml.Node]] = []
+    if isinstance(node, yaml.SequenceNode):
+        return [one for item in node.value for one in _containers(item, owner)]
+    kind = _text(yaml_text.child(node, "kind")).lower()
+    called = _text(yaml_text.child(node, "metadata", "name"))
+    if kind and called and kind != "list":
+        owner = f"{kind}/{called}"
+    for key, _, value in yaml_text.pairs(node):
+        if key in _CONTAINERS and isinstance(value, yaml.SequenceNode):
+            found += [(owner, one) for one in value.value]
+        elif not isinstance(value, yaml.ScalarNode):
+            found += _containers(value, owner)
+    return found
+
+
+def _config(text: str, path: str, sources: tuple[str, ...]) -> Launch:
+    roots = yaml_text.documents(text)
+    if not roots or not isinstance(roots[0], yaml.MappingNode):
+        raise LaunchUnreadable("a --config file is a mapping of options.", "Pass the file that --config names.")
+    flags: list[Flag] = []
+    words: list[Word] = []
+    for key, key_node, value in yaml_text.pairs(roots[0]):
+        name = Word(Mapped.of(text, key_node.start_mark.index, key_node.end_mark.index), *_span(key_node))
+        values = _config_values(text, value)
+        if values is None:
+            continue  # `false` leaves an option out
+        taken = (name, *values)
+        words += taken
+        flags.append(Flag(f"--{key.replace('_', '-')}", tuple(word.text for word in values), False, taken))
+    if not flags:
+        raise LaunchUnreadable("this --config file sets no option.", "Pass the file that --config names.")
+    return Launch("config", text, tuple(words), 0, 0, (), tuple(flags), path=path, sources=sources, node=roots[0])
+
+
+def _config_values(text: str, node: yaml.Node) -> tuple[Word, ...] | None:
+    if isinstance(node, yaml.SequenceNode):
+        return tuple(yaml_text.items(text, node))
+    if not isinstance(node, yaml.ScalarNode):
+        value = Mapped.of(text, *_span(node))
+        return (Word(value, *_span(node)),)
+    if node.tag.endswith(":bool"):
+        return () if node.value.lower() in ("true", "yes", "on") else None
+    mapped = yaml_text.scalar(text, node)
+    return (Word(mapped if mapped is not None else Mapped.of(text, *_span(node)), *_span(node)),)
+
+
+def _span(node: yaml.Node) -> tuple[int, int]:
+    return node.start_mark.index, node.end_mark.index
+
+
+def _text(node: yaml.Node | None) -> str:
+    return node.value if isinstance(node, yaml.ScalarNode) else ""
+
+
+def _scalars(node: yaml.Node | None) -> list[yaml.ScalarNode]:
+    return (
+        [one for one in node.value if isinstance(one, yaml.ScalarNode)] if isinstance(node, yaml.SequenceNode) else []
+    )
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, _, value = text.partition("=")
+    return name, value
+
+
+# Probe -> the form its text is read in, in the order in which they are preferred: a file an operator edits first.
+_PROBES: tuple[tuple[str, Form], ...] = (
+    ("unit_files", "systemd"),
+    ("inspect", "docker"),
+    ("compose", "compose"),
+    ("manifest", "kubernetes"),
+    ("script", "script"),
+    ("process", "shell"),
+)
+
+
+def launch_from(evidence: Iterable[Evidence], facts: Facts | None = None) -> Launch | None:
+    """The launch command of what a host showed: its unit, else a container's, else the process; None without any."""
+    taken = tuple(evidence)
+    for probe, form in _PROBES:
+        for item in reversed(taken):
+            if item.probe == probe and item.text.strip() and not item.problem:
+                name = facts.text("unit_name") if facts is not None and form == "systemd" else ""
+                launch = _try(form, item.text, name, (item.id,))
+                if launch is not None:
+                    return launch
+    for item in reversed(taken):
+        if item.probe in ("command", "pasted"):
+            launch = _guess(item)
+            if launch is not None:
+                return launch
+    argv = facts.get("launch_argv") if facts is not None else None
+    return _try("shell", str(argv.value), "", (argv.source.partition(":")[0],)) if argv is not None else None
+
+
+def _guess(item: Evidence) -> Launch | None:
+    """The form of text that nobody labelled."""
+    if re.search(r"^ExecStart=", item.text, re.M):
+        return _try("systemd", item.text, "", (item.id,))
+    if item.text.lstrip().startswith(("[{", "[\n", "{")) and _is_json(item.text):
+        return _try("docker", item.text, "", (item.id,))
+    if re.search(r"^services:", item.text, re.M):
+        return _try("compose", item.text, "", (item.id,))
+    if re.search(r"^\s*kind:", item.text, re.M) and "containers:" in item.text:
+        return _try("kubernetes", item.text, "", (item.id,))
+    if re.search(r"\bdocker run\b", item.text):
+        return _try("docker", item.text, "", (item.id,))
+    return _try("script" if item.text.startswith("#!") else "shell", item.text, "", (item.id,))
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _try(form: Form, text: str, name: str, sources: tuple[str, ...]) -> Launch | None:
+    try:
+        return parse_launch(form, text, name=name, sources=sources)
+    except LaunchUnreadable:
+        return None

@@ -1,0 +1,190 @@
+"""Whether what a change set makes of GPU and host memory still fits: the levers together, not one by one.
+
+Only figures that the facts hold are used; what is missing is named, and the change stays unconfirmed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tools.advice.change import Problem
+from tools.advice.command import FLAG
+from transcripts.facts import Facts
+
+GIB = 1 << 30
+GB = 10**9
+_RESERVE_BYTES = 10 * GIB
+_RESERVE_SHARE = 0.05
+_GPU_HEADROOM_GIB = 1.0
+_TP = ("--tp-size", "--tp", "--tensor-parallel-size")
+_DP = ("--dp-size", "--dp", "--data-parallel-size")
+_PP = ("--pp-size", "--pp", "--pipeline-parallel-size")
+_FRACTION = "--mem-fraction-static"
+_RUNNING = "--max-running-requests"
+_LEVERS = frozenset(
+    {_FRACTION, _RUNNING, "--enable-hierarchical-cache", "--hicache-ratio", "--hicache-size", "--kv-cache-dtype"}
+)
+_KV_BYTES = {"auto": 2, "bf16": 2, "bfloat16": 2, "fp8_e4m3": 1, "fp8_e5m2": 1, "fp4_e2m1": 0.5}
+
+
+@dataclass(slots=True)
+class Fit:
+    """What does not fit, and what would have to be known to say whether it does."""
+
+    problems: list[Problem] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+
+
+def touches(flag: str) -> bool:
+    """Whether an option changes what memory is needed."""
+    return flag in _LEVERS
+
+
+def fit(before: Sequence[str], after: Sequence[str], facts: Facts) -> Fit:
+    """Check the options after a change against what they were, on this host."""
+    found = Fit()
+    old, new = _options(before), _options(after)
+    pool_gib = _pool(old, new, facts, found)
+    _host(old, new, pool_gib, facts, found)
+    _running(old, new, facts, found)
+    return found
+
+
+def _options(words: Sequence[str]) -> dict[str, str]:
+    """Option -> last value, empty for a switch."""
+    found: dict[str, str] = {}
+    name = ""
+    for word in words:
+        if FLAG.match(word):
+            name, _, value = word.partition("=")
+            found[name] = value
+        elif name and not found[name]:
+            found[name] = word
+    return found
+
+
+def _number(options: dict[str, str], names: Sequence[str], default: float | None = None) -> float | None:
+    for name in names:
+        try:
+            return float(options[name])
+        except (KeyError, ValueError):
+            continue
+    return default
+
+
+def _in_effect(facts: Facts, options: dict[str, str], flag: str) -> float | None:
+    typed = _number(options, [flag])
+    return typed if typed is not None else facts.number("server_arg", flag.removeprefix("--").replace("-", "_"))
+
+
+def _pool(old: dict[str, str], new: dict[str, str], facts: Facts, found: Fit) -> float | None:
+    """GiB of the KV pool per rank after the change; a larger fraction must fit into what the ready server left free."""
+    pool = facts.number("kv_pool_gib", "")
+    was, now = _in_effect(facts, old, _FRACTION), _number(new, [_FRACTION])
+    if now is None or now == was:
+        return pool
+    total = facts.number("weights_before_gib", "")
+    free = facts.number("free_after_boot_gib")
+    if was is None or total is None:
+        found.missing.append("free GPU memory before weights and the fraction in effect (boot log, /server_info)")
+        return pool
+    grown = (now - was) * total
+    if grown > 0 and free is None:
+        found.missing.append("free GPU memory after all graphs (the ready line)")
+    elif grown > 0 and free is not None and grown > free - _GPU_HEADROOM_GIB:
+        found.problems.append(
+            Problem(
+                f"{_FRACTION} {now:g} takes {grown:.1f} GiB more per GPU; {free:.1f} GiB are free after boot and "
+                f"{_GPU_HEADROOM_GIB:g} GiB of them must stay",
+                _source(facts, "free_after_boot_gib"),
+            )
+        )
+    return None if pool is None else max(pool + grown, 0.0)
+
+
+def _host(old: dict[str, str], new: dict[str, str], pool_gib: float | None, facts: Facts, found: Fit) -> None:
+    """ranks x bytes <= MemAvailable - max(10 GiB, 5 % of MemTotal), and the cgroup's limit likewise."""
+    if not _hierarchical(new):
+        return
+    ranks = _ranks(new)
+    needed = _host_bytes(new, pool_gib, ranks)
+    available, total = facts.number("mem_available_bytes"), facts.number("mem_total_bytes")
+    if needed is None:
+        found.missing.append("size of the KV pool per rank (boot log)")
+        return
+    if available is None or total is None:
+        found.missing.append("MemAvailable and MemTotal (/proc/meminfo)")
+        return
+    held = _host_bytes(old, facts.number("kv_pool_gib", ""), _ranks(old)) or 0.0 if _hierarchical(old) else 0.0
+    held = min(held, (facts.number("host_pool_total_gb") or held / GB) * GB)
+    room = available + held - max(_RESERVE_BYTES, _RESERVE_SHARE * total)
+    limit, used = facts.number("cgroup_limit_bytes"), facts.number("cgroup_used_bytes")
+    source = _source(facts, "mem_available_bytes")
+    if limit is not None and limit > 0:
+        group = limit - (used or 0.0) + held - max(_RESERVE_BYTES, _RESERVE_SHARE * limit)
+        if group < room:
+            room, source = group, _source(facts, "cgroup_limit_bytes")
+    if needed > room:
+        found.problems.append(
+            Problem(
+                f"the host copy needs {needed / GB:.1f} GB ({ranks:g} ranks); {max(room, 0) / GB:.1f} GB may be used",
+                source,
+            )
+        )
+
+
+def _hierarchical(options: dict[str, str]) -> bool:
+    return "--enable-hierarchical-cache" in options
+
+
+def _ranks(options: dict[str, str]) -> float:
+    return (_number(options, _TP, 1) or 1) * (_number(options, _PP, 1) or 1)
+
+
+def _host_bytes(options: dict[str, str], pool_gib: float | None, ranks: float) -> float | None:
+    """Bytes of all ranks: --hicache-size in GB per rank, else the ratio (2.0 by default) of the pool."""
+    size = _number(options, ["--hicache-size"], 0) or 0
+    if size > 0:
+        return ranks * size * GB
+    if pool_gib is None:
+        return None
+    return ranks * pool_gib * GIB * (_number(options, ["--hicache-ratio"], 2.0) or 2.0)
+
+
+def _running(old: dict[str, str], new: dict[str, str], facts: Facts, found: Fit) -> None:
+    """A running limit that the pool cannot hold at the tokens per request that were seen only brings retractions."""
+    wanted = _number(new, [_RUNNING])
+    if wanted is None or wanted == _number(old, [_RUNNING]):
+        return
+    pool, each = facts.number("kv_pool", ""), facts.number("tokens_per_request")
+    in_effect = facts.number("running_limit")
+    if in_effect is not None and wanted <= in_effect:
+        return
+    if pool is None or each is None or each <= 0:
+        found.missing.append("tokens of the pool and tokens per request under load (decode lines)")
+        return
+    factor = _token_factor(old, new)
+    pools = max(_number(new, _DP, 1) or 1, 1) if "--enable-dp-attention" in new else 1
+    were = max(_number(old, _DP, 1) or 1, 1) if "--enable-dp-attention" in old else 1
+    most = math.floor(pool * factor * pools / each) if pools >= were else math.floor(pool / each)
+    if wanted > most:
+        found.problems.append(
+            Problem(
+                f"{wanted:g} requests at {each:.0f} tokens each do not fit {pool * factor * pools:.0f} tokens: "
+                f"at most {most}",
+                _source(facts, "tokens_per_request"),
+            )
+        )
+
+
+def _token_factor(old: dict[str, str], new: dict[str, str]) -> float:
+    was = _KV_BYTES.get(old.get("--kv-cache-dtype", "auto"))
+    now = _KV_BYTES.get(new.get("--kv-cache-dtype", "auto"))
+    return was / now if was and now else 1.0
+
+
+def _source(facts: Facts, name: str) -> str:
+    fact = facts.get(name)
+    return fact.source if fact else ""

@@ -1,0 +1,413 @@
+"""A change set as the smallest change of the operator's own file, with what applies it and what takes it back.
+
+Nothing here is run: the operator applies it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import yaml
+
+from tools.advice import values
+from tools.advice.catalogue import Catalogue
+from tools.advice.change import Change
+from tools.advice.edits import remove_flag, set_flag
+from tools.advice.forms import systemd, yaml_text
+from tools.advice.launch import Form, Launch, parse_launch
+from tools.advice.mapped import Edit, apply
+
+DROP_IN = "zz-sglscout.conf"
+_REDACTED = re.compile(r"redacted|\*{3,}|‹[^›]*›|«[^»]*»", re.I)
+Op = Literal["same", "removed", "added"]
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """`text` is the new file: a drop-in, compose file, manifest, script, config or command line.
+
+    `path` is where it goes, `diff` the merged command word by word, `unified` the file's own difference (empty for a
+    drop-in, which is new). `fill_in` names options whose value was redacted and must be put back by the operator.
+    `notes` are things that no file of this form can say, or that weaken the change.
+    """
+
+    form: Form
+    path: str
+    argv_before: tuple[str, ...]
+    argv_after: tuple[str, ...]
+    text: str
+    diff: tuple[tuple[Op, str], ...]
+    unified: str
+    commands: tuple[str, ...]
+    rollback: tuple[str, ...]
+    fill_in: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def row(self) -> dict[str, Any]:
+        """The `launch` of the diagnosis document."""
+        return {
+            "form": self.form,
+            "path": self.path,
+            "argv": list(self.argv_after),
+            "argv_before": list(self.argv_before),
+            "patch": self.text,
+            "diff": [list(one) for one in self.diff],
+            "commands": list(self.commands),
+            "fill_in": list(self.fill_in),
+            "notes": list(self.notes),
+        }
+
+
+def patch(launch: Launch, changes: Iterable[Change], *, catalogue: Catalogue | None = None) -> Patch:
+    """Write checked changes into the launch command. Raises ValueError for a value that is no plain word.
+
+    Changes of kind `upgrade`, and of `host` outside a unit, are named in `notes`.
+    """
+    wanted = tuple(changes)
+    after = launch
+    for change in wanted:
+        if change.kind == "flag":
+            after = _reread(after, after.written(_edits(after, change, catalogue)))
+    others = [change for change in wanted if change.kind != "flag"]
+    if launch.form == "systemd":
+        return _drop_in(launch, after, others)
+    text, notes = after.text, list(launch.notes)
+    for change in others:
+        changed = _other(_reread(after, text), change)
+        if changed is None:
+            notes.append(_left_over(change))
+        else:
+            text = changed
+    return _finish(launch, _reread(after, text), text, notes)
+
+
+def _edits(launch: Launch, change: Change, catalogue: Catalogue | None) -> list[Edit]:
+    info = catalogue.lookup(change.flag) if catalogue is not None else None
+    spellings = tuple(info.spellings) if info is not None else ()
+    if change.do == "remove":
+        return remove_flag(launch, change.flag, spellings, switch=change.from_ in (True, None))
+    return set_flag(launch, change.flag, values.words(change.to), spellings)
+
+
+def _reread(launch: Launch, text: str) -> Launch:
+    fresh = parse_launch(launch.form, text, name=launch.name if launch.form != "docker" else "", sources=launch.sources)
+    return replace(fresh, path=launch.path, name=launch.name, notes=launch.notes)
+
+
+def _left_over(change: Change) -> str:
+    if change.kind == "upgrade":
+        return f"Install SGLang {change.to or 'of a version that has the fix'} before the next start."
+    value = "" if change.to is None else f" to {change.to}"
+    return f"Set {change.flag}{value} yourself: this form has no place for it."
+
+
+def word_diff(before: Sequence[str], after: Sequence[str]) -> tuple[tuple[Op, str], ...]:
+    """Two commands word by word."""
+    found: list[tuple[Op, str]] = []
+    for tag, a, b, c, d in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        if tag == "equal":
+            found += [("same", word) for word in before[a:b]]
+        else:
+            found += [("removed", word) for word in before[a:b]]
+            found += [("added", word) for word in after[c:d]]
+    return tuple(found)
+
+
+def _fill_in(launch: Launch) -> tuple[str, ...]:
+    return tuple(flag.name for flag in launch.flags if _REDACTED.search(flag.value))
+
+
+# systemd
+
+
+def _drop_in(launch: Launch, after: Launch, others: Sequence[Change]) -> Patch:
+    name = _drop_in_name(launch.text)
+    path = f"/etc/systemd/system/{launch.name or 'UNIT.service'}.d/{name}"
+    lines, notes = ["[Service]"], list(launch.notes)
+    for change in others:
+        written = _unit_line(change)
+        if written:
+            lines.append(written)
+        else:
+            notes.append(_left_over(change))
+    if after.text != launch.text:
+        unit = systemd.read(after.text)
+        lines += ["ExecStart=", *(f"ExecStart={_raw(after.text, setting)}" for setting in unit.exec_start)]
+    text = "\n".join(lines) + "\n"
+    unit_name = shlex.quote(launch.name or "UNIT.service")
+    folder, quoted = shlex.quote(path.rpartition("/")[0]), shlex.quote(path)
+    reload = "systemctl daemon-reload"
+    commands = (
+        f"install -d -m 0755 {folder}",
+        f"cat > {quoted} <<'SGLSCOUT'\n{text}SGLSCOUT",
+        f"systemd-analyze verify {unit_name}",
+        reload,
+        f"systemctl show -p ExecStart -p Environment {unit_name}",
+        f"systemctl restart {unit_name}",
+    )
+    rollback = (f"rm {quoted}", reload, f"systemctl reset-failed {unit_name}", f"systemctl restart {unit_name}")
+    return Patch(
+        "systemd",
+        path,
+        launch.argv,
+        after.argv,
+        text,
+        word_diff(launch.argv, after.argv),
+        "",
+        commands,
+        rollback,
+        _fill_in(launch),
+        tuple(notes),
+    )
+
+
+def _raw(text: str, setting: systemd.Setting) -> str:
+    """A value as typed, comment lines between continuations included: systemd skips them there too."""
+    return text[setting.start : setting.end].replace("\r\n", "\n")
+
+
+def _drop_in_name(text: str) -> str:
+    """A file name that sorts after every drop-in there is, since systemd reads them in that order."""
+    unit = systemd.read(text)
+    there = [path.rpartition("/")[2] for path in unit.paths if path.endswith(".conf")]
+    name = DROP_IN
+    while any(one >= name for one in there):
+        name = "z" + name
+        if len(name) > 64:
+            name = "~" + DROP_IN
+            break
+    return name
+
+
+def _unit_line(change: Change) -> str:
+    """A setting of the unit for a change that is no option, empty where a unit has no place for it."""
+    if change.kind == "env":
+        if change.do == "remove":
+            return f"UnsetEnvironment={change.flag}"
+        return f"Environment={systemd.quote(f'{change.flag}={_env_text(change)}')}"
+    limits = {"memlock": "LimitMEMLOCK", "nofile": "LimitNOFILE"}
+    key = limits.get(change.flag, change.flag)
+    if change.kind == "host" and key in values.UNIT_KEYS:
+        return f"{key}={'infinity' if change.to == 'unlimited' else change.to}"
+    return ""
+
+
+def _env_text(change: Change) -> str:
+    return " ".join(values.words(1 if change.to is True else change.to))
+
+
+# files that are edited in place
+
+
+def _other(launch: Launch, change: Change) -> str | None:
+    """The file with a change that is no option; None where this form has no place for it."""
+    if change.kind == "env":
+        if launch.form in ("compose", "kubernetes"):
+            return _yaml_env(launch, change)
+        if launch.form in ("docker", "script", "shell") and launch.node is None:
+            return _shell_env(launch, change)
+    if change.kind == "container" and change.to is not None:
+        option = change.flag.removeprefix("--").replace("_", "-")
+        if launch.form == "compose":
+            return _compose_key(launch, option.replace("-", "_"), str(change.to))
+        if launch.form == "docker" and launch.node is None:
+            return _docker_option(launch, f"--{option}", str(change.to))
+    return None
+
+
+def _shell_env(launch: Launch, change: Change) -> str | None:
+    value = _env_text(change)
+    typed = re.search(rf"(?<![\w]){re.escape(change.flag)}=(\"[^\"]*\"|'[^']*'|[^\s;&|]*)", launch.text)
+    if change.do == "remove":
+        if typed is None:
+            return None
+        before = re.search(r"(?:(?:-e|--env|export)[ \t=]+)?\Z", launch.text[: typed.start()])
+        start = before.start() if before else typed.start()
+        end = typed.end()
+        if launch.text[end : end + 1] in (" ", "\n") and (start == 0 or launch.text[start - 1] in " \n"):
+            end += 1
+        return launch.text[:start] + launch.text[end:]
+    if typed is not None:
+        return launch.text[: typed.start(1)] + value + launch.text[typed.end(1) :]
+    if launch.form == "docker":
+        return _docker_option(launch, "-e", f"{change.flag}={value}")
+    first = launch.text.rfind("\n", 0, launch.words[0].start) + 1
+    if launch.form == "script":
+        return f"{launch.text[:first]}export {change.flag}={value}\n{launch.text[first:]}" if not launch.outer else None
+    return f"env {change.flag}={value} {launch.text}"
+
+
+def _docker_option(launch: Launch, option: str, value: str) -> str | None:
+    run = re.search(r"\bdocker\s+run\b", launch.text)
+    if run is None:
+        return None
+    typed = re.compile(rf"(?<=\s){re.escape(option)}[= ](\S+)").search(launch.text, run.end())
+    if typed is not None and option not in ("-e", "--ulimit"):
+        return launch.text[: typed.start(1)] + value + launch.text[typed.end(1) :]
+    return f"{launch.text[: run.end()]} {option} {value}{launch.text[run.end() :]}"
+
+
+def _yaml_env(launch: Launch, change: Change) -> str | None:
+    key = "env" if launch.form == "kubernetes" else "environment"
+    assert launch.node is not None
+    node = yaml_text.child(launch.node, key)
+    value = _env_text(change)
+    if isinstance(node, yaml.SequenceNode):
+        return _env_list(launch, node, change, value)
+    if isinstance(node, yaml.MappingNode):
+        return _env_mapping(launch, node, change, value)
+    if change.do == "remove":
+        return None
+    if launch.form == "kubernetes":
+        return _new_key(launch, key, [f"- name: {change.flag}", f'  value: "{value}"'])
+    return _new_key(launch, key, [f'{change.flag}: "{value}"'])
+
+
+def _env_list(launch: Launch, node: yaml.SequenceNode, change: Change, value: str) -> str | None:
+    text = launch.text
+    for one in node.value:
+        if isinstance(one, yaml.ScalarNode) and one.value.partition("=")[0] == change.flag:
+            mapped = yaml_text.scalar(text, one)
+            if mapped is None or change.do == "remove" or "=" not in one.value:
+                return None
+            inside = mapped.part(one.value.index("=") + 1, len(mapped))
+            spot = (inside.spans[0][0], inside.spans[-1][1]) if len(inside) else (one.end_mark.index,) * 2
+            return apply(text, [Edit(*spot, value)])
+        named = yaml_text.child(one, "name")
+        if isinstance(named, yaml.ScalarNode) and named.value == change.flag:
+            held = yaml_text.child(one, "value")
+            if not isinstance(held, yaml.ScalarNode) or change.do == "remove":
+                return None
+            return apply(text, [Edit(held.start_mark.index, held.end_mark.index, f'"{value}"')])
+    if change.do == "remove" or node.flow_style or not node.value:
+        return None
+    first = node.value[0].start_mark.index
+    lead = text[text.rfind("\n", 0, first) + 1 : first]
+    indent = " " * lead.index("-")
+    row = [f"{indent}- {change.flag}={value}\n"]
+    if launch.form == "kubernetes":
+        row = [f"{indent}- name: {change.flag}\n", f'{indent}  value: "{value}"\n']
+    return _insert_lines(text, _last_end(node.value[-1]), "".join(row))
+
+
+def _env_mapping(launch: Launch, node: yaml.MappingNode, change: Change, value: str) -> str | None:
+    text = launch.text
+    for key, key_node, held in yaml_text.pairs(node):
+        if key == change.flag and node.start_mark.index <= key_node.start_mark.index < node.end_mark.index:
+            if change.do == "remove":
+                start = text.rfind("\n", 0, key_node.start_mark.index) + 1
+                return _without_line(text, start) if not node.flow_style and len(node.value) > 1 else None
+            return apply(text, [Edit(held.start_mark.index, held.end_mark.index, f'"{value}"')])
+    if change.do == "remove" or node.flow_style or not node.value:
+        return None
+    first = node.value[0][0].start_mark.index
+    indent = " " * (first - text.rfind("\n", 0, first) - 1)
+    return _insert_lines(text, _last_end(node.value[-1][1]), f'{indent}{change.flag}: "{value}"\n')
+
+
+def _last_end(node: yaml.Node) -> int:
+    """Where the last character of a node stands; a block collection's own mark lies behind it."""
+    if isinstance(node, yaml.MappingNode) and node.value and not node.flow_style:
+        return _last_end(node.value[-1][1])
+    if isinstance(node, yaml.SequenceNode) and node.value and not node.flow_style:
+        return _last_end(node.value[-1])
+    end = node.end_mark.index
+    return end - 1 if isinstance(node, yaml.ScalarNode) and node.style in ("|", ">") else end
+
+
+def _insert_lines(text: str, after: int, lines: str) -> str:
+    end = text.find("\n", after)
+    return text + "\n" + lines.rstrip("\n") if end < 0 else text[: end + 1] + lines + text[end + 1 :]
+
+
+def _without_line(text: str, start: int) -> str:
+    end = text.find("\n", start)
+    return text[:start] + ("" if end < 0 else text[end + 1 :])
+
+
+def _compose_key(launch: Launch, key: str, value: str) -> str | None:
+    if key in ("ulimit", "memory", "memory_swap", "init"):
+        return None
+    held = yaml_text.child(launch.node, key)
+    if isinstance(held, yaml.ScalarNode):
+        return apply(launch.text, [Edit(held.start_mark.index, held.end_mark.index, value)])
+    return _new_key(launch, key, [], value)
+
+
+def _new_key(launch: Launch, key: str, rows: Sequence[str], value: str = "") -> str | None:
+    """A new key of the service or container, before its first one that may be taken apart by nothing."""
+    node = launch.node
+    if not isinstance(node, yaml.MappingNode) or node.flow_style or not node.value:
+        return None
+    text = launch.text
+    column = node.value[0][0].start_mark.column
+    end = _last_end(node.value[-1][1])
+    pad = " " * column
+    lines = [f"{pad}{key}: {value}".rstrip(), *(f"{pad}  {row}" for row in rows)]
+    return _insert_lines(text, end, "\n".join(lines) + "\n")
+
+
+def _finish(launch: Launch, after: Launch, text: str, notes: Sequence[str]) -> Patch:
+    path = launch.path or {"compose": "compose.yaml", "kubernetes": "manifest.yaml", "config": "config.yaml"}.get(
+        launch.form, "launch.sh" if launch.form == "script" else ""
+    )
+    unified = "".join(
+        difflib.unified_diff(
+            launch.text.splitlines(keepends=True), text.splitlines(keepends=True), f"a/{path}", f"b/{path}"
+        )
+    )
+    commands, rollback = _steps(launch, text, path)
+    shown = "" if launch.form == "docker" and launch.node is not None else text
+    return Patch(
+        launch.form,
+        path,
+        launch.argv,
+        after.argv,
+        shown or shlex.join(after.command),
+        word_diff(launch.argv, after.argv),
+        unified,
+        commands,
+        rollback,
+        _fill_in(launch),
+        tuple(notes),
+    )
+
+
+def _steps(launch: Launch, text: str, path: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What applies the patch and what takes it back, in this form."""
+    name, file = shlex.quote(launch.name), shlex.quote(path)
+    keep, back = f"cp -p {file} {file}.before", f"cp -p {file}.before {file}"
+    edit = f"# write the patch into {file}"
+    match launch.form:
+        case "compose":
+            up = f"docker compose -f {file} up -d {name}"
+            return (keep, edit, f"docker compose -f {file} config -q", up), (back, up)
+        case "kubernetes":
+            watch = f"kubectl rollout status {name}"
+            apply_ = f"kubectl apply -f {file}"
+            return (keep, edit, f"kubectl diff -f {file}", apply_, watch), (back, apply_, watch)
+        case "docker":
+            return _docker_steps(launch, text, name)
+        case "script" | "config":
+            return (keep, edit, "# restart the server as you usually do"), (back, "# restart the server")
+        case _:
+            return (
+                ("# stop the server, then", text.strip()),
+                ("# stop the server, then", launch.text.strip()),
+            )
+
+
+def _docker_steps(launch: Launch, text: str, name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    if not launch.name:
+        return ("# stop the container, then", text.strip()), ("# stop the container, then", launch.text.strip())
+    start = text.strip() if launch.node is None else f"# docker run … as before, with the command of the patch ({name})"
+    before = shlex.quote(f"{launch.name}-before")
+    return (
+        (f"docker stop {name}", f"docker rename {name} {before}", start),
+        (f"docker rm -f {name}", f"docker rename {before} {name}", f"docker start {name}"),
+    )

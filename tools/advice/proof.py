@@ -1,0 +1,61 @@
+"""Whether the evidence of a change is of two kinds, one of which an outside requester cannot write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from transcripts.facts import Evidence
+
+# probe -> kind of evidence. A request can put text into the journal; it cannot write any of the others.
+_KINDS = {
+    **dict.fromkeys(("gpus", "gpu_processes", "gpus_rocm", "topology"), "gpu"),
+    **dict.fromkeys(
+        ("unit", "unit_files", "process", "processes", "limits", "cgroup", "containers", "inspect"), "unit"
+    ),
+    **dict.fromkeys(("kernel_log",), "kernel"),
+    **dict.fromkeys(("metrics", "loads", "server_info"), "metrics"),
+    **dict.fromkeys(("meminfo", "numa", "hugepages", "shm", "disks", "sockets"), "host"),
+    **dict.fromkeys(("model_config", "draft_config", "version", "tree"), "files"),
+    **dict.fromkeys(("journal_boot", "journal_recent", "journal"), "journal"),
+}
+_OUTSIDE_REACH = frozenset({"gpu", "unit", "kernel", "metrics", "host"})
+_LOOKS = {
+    "journal": "the server's metrics or `systemctl show` of its unit",
+    "source": "a look at the host: GPUs, unit file or metrics",
+    "pasted": "the same look taken by sglscout on the live host (`diagnose --host`)",
+}
+
+
+def kinds(references: tuple[str, ...], evidence: Mapping[str, Evidence]) -> frozenset[str]:
+    """Kinds of what is referred to: `E5:88` by its probe, `S1` as source; what was pasted is one kind by itself."""
+    found = set()
+    for reference in references:
+        name = reference.partition(":")[0]
+        if name.startswith("S") and name[1:].isdecimal():
+            found.add("source")
+        elif name in evidence:
+            found.add(_KINDS.get(evidence[name].probe, "pasted"))
+    return frozenset(found)
+
+
+def unknown(references: tuple[str, ...], evidence: Mapping[str, Evidence], citations: frozenset[str]) -> str:
+    """The first reference that names neither evidence nor a checked citation, empty when all do."""
+    for reference in references:
+        name, _, line = reference.partition(":")
+        if name in evidence:
+            if line and not (line.isdecimal() and 1 <= int(line) <= max(evidence[name].lines, 1)):
+                return reference
+        elif name not in citations:
+            return reference
+    return ""
+
+
+def confirmed(found: frozenset[str], *, live: bool) -> bool:
+    return live and "pasted" not in found and len(found) > 1 and bool(found & _OUTSIDE_REACH)
+
+
+def confirm_by(found: frozenset[str]) -> str:
+    """The look that would confirm a change resting on these kinds."""
+    if "pasted" in found or not found:
+        return _LOOKS["pasted"]
+    return _LOOKS["journal"] if "journal" in found else _LOOKS["source"]

@@ -1,0 +1,94 @@
+"""The catalogue of `tools.source` in the shape that the checks ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from tools.advice.catalogue import ValueKind
+from tools.advice.change import Problem
+
+
+class SourceFlag(Protocol):
+    """A flag as `tools.source` has it."""
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def type(self) -> str: ...
+    @property
+    def choices(self) -> Any: ...
+    @property
+    def nargs(self) -> str | int | None: ...
+    @property
+    def at(self) -> str: ...
+    @property
+    def replacement(self) -> str | None: ...
+    @property
+    def deprecated(self) -> str | None: ...
+
+
+class SourceCatalogue(Protocol):
+    """A catalogue as `tools.source` has it."""
+
+    @property
+    def version(self) -> str: ...
+    def find(self, name: str) -> SourceFlag | None: ...
+    def nearest(self, name: str, count: int = 3) -> list[str]: ...
+
+
+Rules = Callable[[Sequence[str]], Sequence[Problem]]
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """One option, its preferred spelling first."""
+
+    spellings: tuple[str, ...]
+    kind: ValueKind
+    choices: tuple[str, ...] | None
+    many: bool
+    at: str
+    retired: str
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """Flags of a version. `problems` checks a list of options against the rules of its code (`check_command`)."""
+
+    flags: SourceCatalogue
+    problems: Rules | None = None
+    variables: Callable[[str], bool | None] | None = None
+
+    @property
+    def version(self) -> str:
+        return self.flags.version
+
+    def lookup(self, option: str) -> Flag | None:
+        found = self.flags.find(option)
+        if found is None or option not in found.names:
+            return None
+        names = (found.name, *(name for name in found.names if name != found.name and name.startswith("--")))
+        choices = tuple(str(one) for one in found.choices) if isinstance(found.choices, tuple) else None
+        retired = found.replacement or found.deprecated or ""
+        return Flag(names, _kind(found), choices, found.nargs in ("+", "*"), found.at, retired)
+
+    def nearest(self, option: str) -> str:
+        near = self.flags.nearest(option, 1)
+        return near[0] if near else ""
+
+    def rules(self, options: Sequence[str]) -> Sequence[Problem]:
+        return self.problems(options) if self.problems is not None else ()
+
+    def environment(self, name: str) -> bool | None:
+        return self.variables(name) if self.variables is not None else None
+
+
+def _kind(flag: SourceFlag) -> ValueKind:
+    if flag.nargs == 0:
+        return "switch"
+    kinds: dict[str, ValueKind] = {"int": "int", "float": "float", "str": "text", "bool": "bool", "json": "json"}
+    return kinds.get(flag.type, "other")

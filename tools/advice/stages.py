@@ -1,0 +1,189 @@
+"""After the decision: what needs no restart first, what the restart costs, what to watch and when to go back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tools.advice import values
+from tools.advice.change import Change
+from tools.advice.patch import Patch
+from transcripts.facts import Facts
+
+ROLL_BACK_WHEN = (
+    "the server is not ready within twice the longest load seen",
+    "out of memory on a GPU or of the host",
+    "an expectation of the boot log is not met",
+    "a watched measure turns worse",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """What a restart costs. Seconds are of past starts on this host, None where the journal shows none."""
+
+    starts: int
+    seconds: float | None
+    seconds_most: float | None
+    running: float | None
+    queued: float | None
+    cached_tokens: float | None
+    sources: tuple[str, ...]
+
+    def text(self) -> str:
+        """The cost in a sentence each; what is not known is said."""
+        if self.seconds is None or self.seconds_most is None:
+            load = "The journal shows no complete start, so the load time is not known."
+        else:
+            load = (
+                f"Not reachable for about {self.seconds:.0f} s (longest of {self.starts}: {self.seconds_most:.0f} s); "
+                f"with a rollback up to {2 * self.seconds_most:.0f} s."
+            )
+        running = "Requests running now are not known." if self.running is None else f"{self.running:.0f} requests run"
+        if self.running is not None:
+            running += f" and {self.queued:.0f} wait" if self.queued is not None else ""
+            running += "; they are lost."
+        cached = (
+            "" if not self.cached_tokens else f" Up to {self.cached_tokens:.0f} tokens in the pool are computed anew."
+        )
+        return f"{load} {running}{cached}"
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One step the operator takes; commands are never run by this program."""
+
+    title: str
+    restart: bool
+    changes: tuple[Change, ...]
+    commands: tuple[str, ...] = ()
+    cost: str = ""
+    expected: tuple[Mapping[str, Any], ...] = ()
+    watch: tuple[Mapping[str, Any], ...] = ()
+    rollback: tuple[str, ...] = ()
+    rollback_when: tuple[str, ...] = ()
+
+    def row(self) -> dict[str, Any]:
+        return {
+            "title": self.title,
+            "restart": self.restart,
+            "changes": [change.flag for change in self.changes],
+            "commands": list(self.commands),
+            "cost": self.cost,
+            "expected": [dict(one) for one in self.expected],
+            "verify": [dict(one) for one in self.watch],
+            "rollback": {"commands": list(self.rollback), "when": list(self.rollback_when)},
+        }
+
+
+def restart_cost(facts: Facts) -> Restart:
+    """From load times of past starts and what runs now."""
+    loads = sorted(fact for fact in (float(one.value) for one in facts.all("load_seconds") if _is_number(one.value)))
+    running = _first(facts, ("metric", "num_running_reqs"), ("running_p50", None))
+    queued = _first(facts, ("metric", "num_queue_reqs"), ("queue_p50", None))
+    pool, usage = facts.number("kv_pool", ""), facts.number("usage_p50")
+    names = ("load_seconds", "running_p50", "queue_p50", "usage_p50")
+    sources = tuple(dict.fromkeys(fact.source for name in names if (fact := facts.get(name)) is not None))
+    return Restart(
+        len(loads),
+        loads[len(loads) // 2] if loads else None,
+        loads[-1] if loads else None,
+        running,
+        queued,
+        pool * usage if pool is not None and usage is not None else None,
+        sources,
+    )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _first(facts: Facts, *names: tuple[str, str | None]) -> float | None:
+    for name, scope in names:
+        found = facts.number(name, scope)
+        if found is not None:
+            return found
+    return None
+
+
+def needs_restart(change: Change) -> bool:
+    """Whether the running server must be started again; settings of the kernel take effect at once."""
+    return not (change.kind == "host" and change.flag not in values.UNIT_KEYS and "." in change.flag) and not (
+        change.kind == "host" and change.flag == "transparent_hugepage"
+    )
+
+
+def plan_after(
+    changes: Iterable[Change],
+    facts: Facts,
+    *,
+    patch: Patch | None = None,
+    expected: Sequence[Mapping[str, Any]] = (),
+    verify: Sequence[Mapping[str, Any]] = (),
+) -> tuple[Stage, ...]:
+    """Stages in the order to take them: looks for what is not confirmed, no restart, one restart, an upgrade last.
+
+    An upgrade has a start of its own, so that what helped can be told apart.
+    """
+    wanted = tuple(changes)
+    stages: list[Stage] = []
+    doubtful = tuple(change for change in wanted if not change.confirmed)
+    if doubtful:
+        looks = tuple(dict.fromkeys(f"# {change.flag}: {change.confirm_by}" for change in doubtful))
+        stages.append(Stage("Confirm first what the evidence does not", False, doubtful, looks))
+    at_once = tuple(change for change in wanted if not needs_restart(change))
+    if at_once:
+        stages.append(_at_once(at_once, facts))
+    restarted = tuple(change for change in wanted if needs_restart(change) and change.kind != "upgrade")
+    cost = restart_cost(facts).text()
+    if restarted:
+        stages.append(
+            Stage(
+                "Restart once with every change of the command, at a quiet time",
+                True,
+                restarted,
+                patch.commands if patch is not None else (),
+                cost,
+                _boot_first(expected),
+                tuple(verify),
+                patch.rollback if patch is not None else (),
+                ROLL_BACK_WHEN,
+            )
+        )
+    upgrades = tuple(change for change in wanted if change.kind == "upgrade")
+    if upgrades:
+        shown = () if restarted else tuple(expected)
+        note = tuple(
+            f"# install sglang {change.to or 'of a version with the fix'} beside this one" for change in upgrades
+        )
+        stages.append(
+            Stage(
+                "Upgrade, in a start of its own", True, upgrades, note, cost, shown, tuple(verify), (), ROLL_BACK_WHEN
+            )
+        )
+    return tuple(stages)
+
+
+def _at_once(changes: tuple[Change, ...], facts: Facts) -> Stage:
+    commands, back = [], []
+    for change in changes:
+        if change.flag == "transparent_hugepage":
+            file = "/sys/kernel/mm/transparent_hugepage/enabled"
+            commands.append(f"echo {change.to} > {file}")
+            was = facts.text("transparent_hugepages", "")
+            back.append(f"echo {was or '# the value before'} > {file}" if was else f"# the value before > {file}")
+        else:
+            commands.append(f"sysctl -w {change.flag}={change.to}")
+            back.append(
+                f"sysctl -w {change.flag}={change.from_}"
+                if change.from_ is not None
+                else f"# note `sysctl -n {change.flag}` before, and set it again"
+            )
+    return Stage("Without a restart", False, changes, tuple(commands), "No request is lost.", rollback=tuple(back))
+
+
+def _boot_first(expected: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
+    """What the next boot must print before what only shows under load."""
+    return tuple(sorted(expected, key=lambda one: "boot" not in str(one.get("where", ""))))

@@ -1,0 +1,210 @@
+"""Values of changes: what parses, what lies in a range that makes sense, what is written without quotes anywhere."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+from tools.advice.catalogue import FlagInfo
+from tools.advice.change import Change, Scalar
+from tools.advice.edits import SAFE
+
+_PLACEHOLDER = re.compile(
+    r"\.\.\.|(?:^|[-_.])(?:todo|tbd|fixme|placeholder|example|your|changeme|x{2,}|value|none|null|nan|inf)(?:[-_.]|$)",
+    re.I,
+)
+_SIZE = re.compile(r"(?:[1-9]\d{0,5})(?:[kmgt]i?b?)", re.I)
+_WHOLE = re.compile(r"-?\d{1,12}")
+_NUMBER = re.compile(r"-?\d{1,12}(?:\.\d{1,12})?")
+# name -> (least, most) where the parser itself takes more than can be meant.
+_RANGES: dict[str, tuple[float, float]] = {
+    "--mem-fraction-static": (0.1, 0.97),
+    "--swa-full-tokens-ratio": (0.001, 1.0),
+    "--hicache-ratio": (0.1, 64.0),
+    "--schedule-conservativeness": (0.0, 4.0),
+    "--mamba-full-memory-ratio": (0.001, 64.0),
+    "--hybrid-kvcache-ratio": (0.0, 1.0),
+}
+_MINUS_ONE = frozenset({"--chunked-prefill-size", "--max-mamba-cache-size", "--pp-max-micro-batch-size"})
+_ZERO = frozenset({"--hicache-size", "--cpu-offload-gb", "--scheduler-recv-interval"})
+_MOST = 10**8
+
+_CONTAINER = {
+    "shm-size": _SIZE,
+    "ipc": re.compile(r"host|shareable"),
+    "ulimit": re.compile(r"(?:memlock|nofile|stack)=(?:-1|[1-9]\d{0,11})(?::(?:-1|[1-9]\d{0,11}))?"),
+    "memory": _SIZE,
+    "memory-swap": _SIZE,
+    "init": re.compile(r""),
+    "restart": re.compile(r"on-failure|unless-stopped|always"),
+}
+_HOST = {
+    "memlock": re.compile(r"unlimited|infinity|[1-9]\d{0,15}"),
+    "nofile": re.compile(r"[1-9]\d{3,7}"),
+    "LimitMEMLOCK": re.compile(r"infinity"),
+    "LimitNOFILE": re.compile(r"[1-9]\d{3,7}"),
+    "MemoryMax": re.compile(rf"infinity|{_SIZE.pattern}", re.I),
+    "MemoryHigh": re.compile(rf"infinity|{_SIZE.pattern}", re.I),
+    "TimeoutStartSec": re.compile(r"[1-9]\d{1,5}"),
+    "TimeoutStopSec": re.compile(r"[1-9]\d{1,5}"),
+    "vm.swappiness": re.compile(r"\d{1,2}|100"),
+    "vm.overcommit_memory": re.compile(r"[012]"),
+    "vm.max_map_count": re.compile(r"[1-9]\d{4,8}"),
+    "vm.nr_hugepages": re.compile(r"\d{1,9}"),
+    "kernel.numa_balancing": re.compile(r"[01]"),
+    "transparent_hugepage": re.compile(r"always|madvise|never"),
+    "shm": _SIZE,
+}
+UNIT_KEYS = frozenset({"LimitMEMLOCK", "LimitNOFILE", "MemoryMax", "MemoryHigh", "TimeoutStartSec", "TimeoutStopSec"})
+
+
+@dataclass(frozen=True, slots=True)
+class Unfit:
+    """Why a value is not taken."""
+
+    reason: str
+
+
+def scalar(text: str) -> Scalar:
+    """Typed text as a number where it is one."""
+    if _WHOLE.fullmatch(text):
+        return int(text)
+    return float(text) if _NUMBER.fullmatch(text) else text
+
+
+def words(value: Scalar | None) -> list[str]:
+    """A value as words of a command: none for a switch, numbers without rounding."""
+    if value is None or value is True:
+        return []
+    if isinstance(value, float):
+        return [f"{value:.12g}"]
+    return str(value).split(" ")
+
+
+def plain_value(value: Scalar | None) -> Scalar | Unfit:
+    """A value that is written the same in every form, and stands for itself."""
+    if value is None:
+        return Unfit("no value is given")
+    if isinstance(value, float) and not math.isfinite(value):
+        return Unfit(f"{value} is no number")
+    text = {True: "1", False: "0"}[value] if isinstance(value, bool) else " ".join(words(value))
+    if len(text) > 64 or not SAFE.fullmatch(text) or text.startswith(("--", "/", "~")) or "/" in text or ".." in text:
+        return Unfit(f"{text[:80]!r} is no plain value")
+    if _PLACEHOLDER.search(text):
+        return Unfit(f"{text!r} stands for a value that is not there")
+    return scalar(text)
+
+
+def parsed(change: Change, info: FlagInfo, was: Scalar | None, effective: float | None) -> Scalar | Unfit | None:
+    """The value that the change gives the option, None for a switch or a removal."""
+    if change.do == "remove":
+        return _removed(change, was)
+    if change.do == "upgrade":
+        return Unfit("an option is not upgraded")
+    if info.kind == "switch":
+        return _switched(change, was)
+    parts = str(change.to).split(" ") if info.many and isinstance(change.to, str) else None
+    found = [_one(change.flag, info, part) for part in parts] if parts else [_one(change.flag, info, change.to)]
+    for one in found:
+        if isinstance(one, Unfit):
+            return one
+    to = found[0] if len(found) == 1 else " ".join(str(one) for one in found)
+    assert not isinstance(to, Unfit)
+    return _moved(change, to, was, effective)
+
+
+def _removed(change: Change, was: Scalar | None) -> Unfit | None:
+    if change.to is not None:
+        return Unfit(f"{change.flag} is removed and given a value at once")
+    return Unfit(f"{change.flag} is not typed, so it cannot be removed") if was is None else None
+
+
+def _switched(change: Change, was: Scalar | None) -> Unfit | None:
+    if change.do != "set" or change.to not in (None, True, "true", "True"):
+        return Unfit(f"{change.flag} is a switch: it is set without a value, or removed")
+    return Unfit(f"{change.flag} is typed already") if was is not None else None
+
+
+def _one(flag: str, info: FlagInfo, value: Scalar | None) -> Scalar | Unfit:
+    to = plain_value(value)
+    if isinstance(to, Unfit):
+        return Unfit(f"{flag}: {to.reason}")
+    if isinstance(value, bool) and info.kind != "bool":
+        return Unfit(f"{flag} takes a value, not {value}")
+    if info.choices is not None and str(to) not in {str(one) for one in info.choices}:
+        return Unfit(f"{flag} takes {', '.join(map(str, info.choices))}; not {to}")
+    if info.kind == "int" and not isinstance(to, int):
+        return Unfit(f"{flag} takes a whole number, not {to}")
+    if info.kind == "float" and not isinstance(to, int | float):
+        return Unfit(f"{flag} takes a number, not {to}")
+    if isinstance(to, int | float):
+        return _in_range(info, flag, to)
+    return to
+
+
+def _in_range(info: FlagInfo, flag: str, to: float) -> Scalar | Unfit:
+    for name in info.spellings:
+        if name in _RANGES:
+            least, most = _RANGES[name]
+            return to if least <= to <= most else Unfit(f"{flag} {to:g} is not between {least:g} and {most:g}")
+    if to == -1 and any(name in _MINUS_ONE for name in info.spellings):
+        return to
+    if to == 0 and (info.kind == "float" or any(name in _ZERO for name in info.spellings)):
+        return to
+    return to if 0 < to <= _MOST else Unfit(f"{flag} {to:g} is not between 1 and {_MOST:g}")
+
+
+def _moved(change: Change, to: Scalar, was: Scalar | None, effective: float | None) -> Scalar | Unfit:
+    """`raise` and `lower` go the way they say, from what is typed, else in effect, else proposed."""
+    if was is not None and str(was) == str(to):
+        return Unfit(f"{change.flag} is {was} already")
+    if change.do == "set":
+        return to
+    base = was if was is not None else effective if effective is not None else change.from_
+    if isinstance(to, str) or isinstance(base, str | bool):
+        return Unfit(f"{change.flag}: only numbers are raised or lowered")
+    if base is not None and (to <= base if change.do == "raise" else to >= base) and base != -1:
+        return Unfit(f"{change.flag} is {base:g}; {to:g} does not {change.do} it")
+    return to
+
+
+def container(change: Change) -> Scalar | Unfit | None:
+    """An option of the container's engine, by its name with or without dashes."""
+    return _listed(change, change.flag.removeprefix("--").replace("_", "-"), _CONTAINER, "of a container")
+
+
+def host(change: Change) -> Scalar | Unfit | None:
+    """A setting of the machine or of the unit."""
+    return _listed(change, change.flag, _HOST, "of a host")
+
+
+def _listed(change: Change, name: str, known: dict[str, re.Pattern[str]], what: str) -> Scalar | Unfit | None:
+    if name not in known:
+        return Unfit(f"{change.flag} is no setting {what} that is proposed; there are {', '.join(known)}")
+    if change.do not in ("set", "raise", "lower"):
+        return Unfit(f"{change.flag} is set, raised or lowered, not {change.do}d")
+    text = "" if change.to is None else str(change.to)
+    if not known[name].fullmatch(text):
+        return Unfit(f"{change.flag}: {text[:80]!r} does not parse")
+    return change.to
+
+
+def upgrade(change: Change, now: str) -> str:
+    """Why an upgrade does not stand, empty when it does."""
+    if change.do != "upgrade" or change.flag != "sglang":
+        return "an upgrade names sglang and is done as `upgrade`"
+    if change.to is None:
+        return ""
+    to = _version(str(change.to))
+    if to is None:
+        return f"{str(change.to)[:40]!r} is no version"
+    was = _version(now)
+    return f"{change.to} is not newer than {now}" if was is not None and to <= was else ""
+
+
+def _version(text: str) -> tuple[int, ...] | None:
+    found = re.fullmatch(
+        r"v?(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?(?:\.?(?:post|rc)\d{1,3})?(?:\+[A-Za-z0-9.]{1,20})?", text
+    )
+    return tuple(int(part or 0) for part in found.groups()) if found else None
