@@ -38,16 +38,16 @@ def parse_stream(lines: Iterable[str], evidence_id: str = "E1") -> tuple[Fact, .
 
 def series(evidence: Evidence) -> tuple[Point, ...]:
     """Prefill and Decode lines of a log as points in time, for pictures; empty for other evidence."""
-    if evidence.probe not in table.JOURNALS and evidence.probe != table.PASTED:
+    if table.kind_of(evidence) not in (*table.JOURNALS, table.PASTED):
         return ()
     return journal.read(evidence.text.splitlines()).points()
 
 
 def _read(evidence: Evidence) -> list[Fact]:
     found: list[Fact] = []
-    log = evidence.probe in table.JOURNALS
-    pasted = evidence.probe == table.PASTED
-    parsers = table.recognised(evidence.text) if pasted else table.PARSERS.get(evidence.probe, ())
+    kind = table.kind_of(evidence)
+    log, pasted = kind in table.JOURNALS, kind == table.PASTED
+    parsers = table.recognised(evidence.text) if pasted else table.PARSERS.get(kind, ())
     for parser in parsers:
         page = Page(evidence.id)
         try:
@@ -58,7 +58,7 @@ def _read(evidence: Evidence) -> list[Fact]:
     if log or pasted:
         found += journal.read(evidence.text.splitlines()).facts(evidence.id)
         found += _incident(evidence)
-    elif evidence.probe == "kernel_log":
+    elif kind == "kernel_log":
         found += _incident(evidence)
     return found
 

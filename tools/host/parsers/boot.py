@@ -82,10 +82,14 @@ class _Rank:
 
 @dataclass
 class Boot:
-    """One start of the server, filled line by line, then written out with the minimum over ranks."""
+    """One start of the server, filled line by line, then written out with the minimum over ranks.
+
+    `whole` says that its first line was seen, so that a missing ready line means something.
+    """
 
     began_line: int = 0
     began_at: str = ""
+    whole: bool = False
     ready_line: int = 0
     ready_at: str = ""
     _values: dict[tuple[str, str], dict[str, _Seen]] = field(default_factory=dict)
@@ -287,8 +291,11 @@ class Boot:
 
     # -- writing out ----------------------------------------------------------------------------------------------
 
-    def write(self, page: Page) -> None:
-        """All facts of this start. Free memory and pools are the least of the ranks, what was taken is the most."""
+    def write(self, page: Page, *, served: bool) -> None:
+        """All facts of this start: of free memory and pools the least of the ranks, of what was taken the most.
+
+        A server that was `served` decode lines by is ready even if the line that says so was cut off.
+        """
         for (name, scope), (text, number, at) in self._texts.items():
             page.add(name, text, number, scope=scope, at=at)
         for (name, scope), seen in self._values.items():
@@ -300,7 +307,7 @@ class Boot:
         self._write_sums(page)
         if self.ready_line:
             page.add("ready", True, self.ready_line, at=self.ready_at)
-        elif self.began_line:
+        elif self.whole and not served:
             page.add("ready", False, self.began_line, at=self.began_at)
 
     def _write_ranks(self, page: Page, name: str, scope: str, seen: dict[str, _Seen]) -> None:

@@ -20,6 +20,10 @@ Json = Mapping[str, Any]
 
 _STATUS: Final = re.compile(r"^(?:HTTP/[\d.]+ |http_code[:=] ?|status[:=] ?)(\d{3})\b", re.M)
 _LAST_STATUS: Final = re.compile(r"\n(\d{3})\s*$")
+_REFUSALS: Final = (
+    (re.compile(r'\s*\{"(?:error|detail)":\s*"Unauthorized"'), 401),
+    (re.compile(r'\s*\{"detail":\s*"Not Found"'), 404),
+)
 _PATH: Final = re.compile(r"https?://[^/\s'\"]+(/[^\s'\"?]*)")
 _STATE_KEYS: Final = frozenset(
     {
@@ -54,12 +58,17 @@ _CONFIG_LIMIT: Final = 20_000
 
 
 def read_status(page: Page, evidence: Evidence) -> None:
-    """`endpoint_status`, when the text or its end shows one."""
-    match = _STATUS.search(evidence.text) or _LAST_STATUS.search(evidence.text)
+    """`endpoint_status`: printed, or told by the body of a refusal (sglang 0.5.9 srt/utils/auth.py:130)."""
     path = _PATH.search(evidence.command)
+    scope = path[1] if path else evidence.probe
+    match = _STATUS.search(evidence.text) or _LAST_STATUS.search(evidence.text)
     if match is not None:
-        scope = path[1] if path else evidence.probe
         page.add("endpoint_status", int(match[1]), evidence.text.count("\n", 0, match.start(1)) + 1, scope=scope)
+        return
+    for pattern, status in _REFUSALS:
+        if pattern.match(evidence.text):
+            page.add("endpoint_status", status, 1, scope=scope, grade="derived")
+            return
 
 
 def read_loads(page: Page, evidence: Evidence) -> None:

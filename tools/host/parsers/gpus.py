@@ -99,6 +99,9 @@ def _row(page: Page, row: dict[str, str], position: int, number: int) -> None:
         _process(page, row, number)
         return
     scope = f"gpu{row.get('index', position)}"
+    bus = row.get("pci.bus_id") or row.get("gpu_bus_id")
+    if bus:
+        page.add("gpu_bus_id", bus, number, scope=scope)
     if "uuid" in row or "gpu_uuid" in row:
         page.add("gpu_uuid", row.get("uuid") or row["gpu_uuid"], number, scope=scope)
     for column, value in row.items():
@@ -110,7 +113,8 @@ def _row(page: Page, row: dict[str, str], position: int, number: int) -> None:
 
 
 def _process(page: Page, row: dict[str, str], number: int) -> None:
-    device = row.get("gpu_uuid") or row.get("gpu_bus_id") or (f"gpu{row['index']}" if "index" in row else "gpu")
+    index = f"gpu{row['index']}" if "index" in row else "gpu"
+    device = row.get("gpu_uuid") or row.get("gpu_bus_id") or row.get("pci.bus_id") or index
     scope = f"{device}:{row['pid']}"
     for column in ("used_gpu_memory", "used_memory"):
         if column in row:

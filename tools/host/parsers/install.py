@@ -19,6 +19,7 @@ _VERSION: Final = re.compile(
 _ULIMITS: Final = {"memlock": "memlock_bytes", "nofile": "nofile_limit"}
 _COMMIT: Final = re.compile(r"^[0-9a-f]{40}$")
 _PACKAGE: Final = re.compile(r"(/\S*?/sglang)(?:/version\.py|/_version\.py|/__init__\.py|/launch_server\.py)")
+_PS: Final = re.compile(r"^\s*(\d+)\s+(\d+)\s+(\d+)\s+(\w{3} \w{3} [ \d]\d \d\d:\d\d:\d\d \d{4})\s+(.*)$")
 _LISTEN: Final = re.compile(r"LISTEN\s+\d+\s+\d+\s+\S*:(\d+)\s.*?pid=(\d+)")
 
 
@@ -58,6 +59,50 @@ def read_process(page: Page, evidence: Evidence) -> None:
                 page.add("pid", int(pid), number)
 
 
+def read_discovery(page: Page, evidence: Evidence) -> None:
+    """What the probe script found for itself: `key=value` lines (tools/host/probe.sh)."""
+    values = {}
+    for number, raw in enumerate(evidence.text.splitlines(), start=1):
+        key, sign, value = raw.partition("=")
+        if sign and value.strip():
+            values[key] = (value.strip(), number)
+    page.add("running", "pid" in values, values.get("pid", ("", 1))[1])
+    for key, name in (("unit", "unit_name"), ("model", "model_path"), ("package", "install_path"), ("user", "login")):
+        if key in values:
+            page.add(name, *values[key])
+    for key, name in (("pid", "pid"), ("port", "port")):
+        if key in values and values[key][0].isdecimal():
+            page.add(name, int(values[key][0]), values[key][1])
+    if "all_pids" in values:
+        page.add("server_count", len(values["all_pids"][0].split()), values["all_pids"][1])
+    if "dist" in values:
+        dist = _DIST.search(values["dist"][0])
+        if dist is not None:
+            page.add("version", dist[2], values["dist"][1])
+
+
+def read_processes(page: Page, evidence: Evidence) -> None:
+    """`ps -o pid,ppid,rss,lstart,comm` of the server and its children; rss in KiB."""
+    rows: list[tuple[int, int, int, str, int]] = []
+    for number, raw in enumerate(evidence.text.splitlines(), start=1):
+        match = _PS.match(raw)
+        if match is not None:
+            rows.append((int(match[1]), int(match[2]), int(match[3]), match[4], number))
+            page.add("process_rss_bytes", int(match[3]) * 1024, number, scope=match[1])
+            page.add("process_name", match[5].strip(), number, scope=match[1])
+    if not rows:
+        read_process(page, evidence)
+        return
+    pids = {row[0] for row in rows}
+    for pid, parent, _, started, number in rows:
+        if parent not in pids:
+            page.add("pid", pid, number)
+            page.add("started_at", started, number)
+            children = sum(row[1] == pid for row in rows)
+            page.add("child_processes", children, number, grade="derived")
+            break
+
+
 def read_sockets(page: Page, evidence: Evidence) -> None:
     """`ss -ltnp`: who listens where."""
     for number, raw in enumerate(evidence.text.splitlines(), start=1):
@@ -67,7 +112,7 @@ def read_sockets(page: Page, evidence: Evidence) -> None:
 
 
 def read_containers(page: Page, evidence: Evidence) -> None:
-    """`docker inspect` as JSON, else lines of `docker ps`."""
+    """`docker inspect` as JSON, else lines `ID IMAGE NAME STATUS` of `docker ps`."""
     start = evidence.text.find("[")
     try:
         entries = json.loads(evidence.text[start:]) if start >= 0 else None
@@ -81,8 +126,8 @@ def read_containers(page: Page, evidence: Evidence) -> None:
         return
     for number, raw in enumerate(evidence.text.splitlines(), start=1):
         words = raw.split()
-        if words and "sglang" in raw.lower():
-            page.add("container", words[-1], number)
+        if len(words) >= 3 and "sglang" in raw.lower() and re.fullmatch(r"[0-9a-f]{12,64}", words[0]):
+            page.add("container", words[2], number)
 
 
 def _container(page: Page, entry: dict[str, Any], line: int) -> None:

@@ -106,7 +106,7 @@ class Journal:
             line, values = self._args
             for name, value in values.items():
                 page.add("server_arg", value, line.number, scope=name, at=line.at)
-        boot.write(page)
+        boot.write(page, served=len(self._load.decode_rows) > 0)
         served = self._served()
         if not served.empty:
             served.write(page, boot.limit())
@@ -117,6 +117,7 @@ class Journal:
 
     def _begin(self, line: Line) -> None:
         self._next_start(line)
+        self._boot.whole = True
         self._args = (line, server_args.from_log(line.text))
 
     def _weight_begin(self, line: Line) -> None:

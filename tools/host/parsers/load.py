@@ -28,6 +28,7 @@ _ABORTED: Final = re.compile(r"#aborted_retracted_reqs: (\d+)")
 _GAINED: Final = re.compile(r"#new_tokens_gained: (-?\d+)")
 _RATIO: Final = re.compile(r"#new_token_ratio: (\d+\.\d+) -> (\d+\.\d+)")
 _FEW: Final = 5
+_ENOUGH_FOR_THIRDS: Final = 9
 _SOME: Final = 0.02
 
 # field of the line -> column
@@ -190,7 +191,7 @@ class Load:
         gains = [(one[3] / max(one[2], 1), one[0]) for one in self.retractions if one[3] is not None]
         if gains:
             gain, where = _rank_value(sorted(gains), 0.5)
-            page.add("retraction_gain_p50", gain, where, grade="derived")
+            page.add("retraction_gain_p50", _plain(gain), where, grade="derived")
         ratios = [(one[4], one[0]) for one in self.retractions if one[4] is not None]
         if ratios:
             ratio, where = max(ratios)
@@ -318,8 +319,9 @@ def _write_prefill(rows: _Columns, page: Page) -> None:
     value, where = max((new[row], int(lines[row])) for row in known)
     page.add("new_tokens_max", _plain(value), where)
     _write_cached(page, "", known, rows)
-    for name, part in zip(("first", "middle", "last"), _thirds(known, rows["seconds"]), strict=True):
-        _write_cached(page, name, part, rows)
+    if len(known) >= _ENOUGH_FOR_THIRDS:
+        for name, part in zip(("first", "middle", "last"), _thirds(known, rows["seconds"]), strict=True):
+            _write_cached(page, name, part, rows)
     for column, name in (("queue", "prefill_queue_p50"), ("pending", "pending_tokens_p50")):
         values = sorted((rows[column][row], int(lines[row])) for row in known if rows[column][row] == rows[column][row])
         if values:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
@@ -17,19 +18,13 @@ def _draft_config(page: Page, evidence: Evidence) -> None:
     endpoints.read_config(page, evidence, "draft")
 
 
-def _unit_environment(page: Page, evidence: Evidence) -> None:
-    units.read_environment(page, evidence)
-
-
 # probe -> parsers, each reading the whole evidence; journals and pasted text are read by `tools.host.parsers` itself
 PARSERS: Final[Mapping[str, tuple[Parser, ...]]] = MappingProxyType(
     {
         "gpus": (gpus.read_nvidia,),
         "gpu_processes": (gpus.read_nvidia,),
         "gpus_rocm": (gpus.read_rocm,),
-        "rocm": (gpus.read_rocm,),
         "meminfo": (memory.read_meminfo,),
-        "memory": (memory.read_meminfo,),
         "numa": (memory.read_numa,),
         "cgroup": (memory.read_cgroup,),
         "hugepages": (memory.read_huge_pages,),
@@ -37,13 +32,10 @@ PARSERS: Final[Mapping[str, tuple[Parser, ...]]] = MappingProxyType(
         "shm": (memory.read_disks,),
         "disks": (memory.read_disks,),
         "process": (install.read_process,),
-        "processes": (install.read_process,),
-        "environment": (_unit_environment,),
-        "environ": (_unit_environment,),
+        "processes": (install.read_processes,),
+        "discovery": (install.read_discovery,),
         "sockets": (install.read_sockets,),
-        "ports": (install.read_sockets,),
         "containers": (install.read_containers,),
-        "container": (install.read_containers,),
         "version": (install.read_version,),
         "tree": (install.read_version,),
         "unit": (units.read_show,),
@@ -57,10 +49,41 @@ PARSERS: Final[Mapping[str, tuple[Parser, ...]]] = MappingProxyType(
         "draft_config": (_draft_config,),
     }
 )
-JOURNALS: Final = frozenset(
-    {"journal", "journal_boot", "journal_recent", "log", "log_boot", "log_recent", "container_log"}
-)
+JOURNALS: Final = frozenset({"journal_boot", "journal_recent"})
 PASTED: Final = "pasted"
+
+# beginnings of a command line that an operator or a model chose (probe "command") -> the probe it resembles
+_COMMANDS: Final = (
+    (re.compile(r"nvidia-smi\b"), "gpus"),
+    (re.compile(r"rocm-smi\b"), "gpus_rocm"),
+    (re.compile(r"free\b|cat /proc/meminfo"), "meminfo"),
+    (re.compile(r"numactl\b|.*/node\d+/meminfo"), "numa"),
+    (re.compile(r"df\b"), "disks"),
+    (re.compile(r"(?:journalctl|dmesg)\b.*\s(?:-k|--dmesg)\b|dmesg\b"), "kernel_log"),
+    (re.compile(r"journalctl\b|docker logs|kubectl logs|(?:tail|head|cat|grep)\b.*\.log\b"), "journal_recent"),
+    (re.compile(r"systemctl show\b"), "unit"),
+    (re.compile(r"systemctl cat\b|cat .*\.service\b"), "unit_files"),
+    (re.compile(r"cat /proc/\d+/cmdline"), "process"),
+    (re.compile(r"cat /proc/\d+/limits"), "limits"),
+    (re.compile(r"ps\b"), "processes"),
+    (re.compile(r"ss\b"), "sockets"),
+    (re.compile(r"docker (?:ps|inspect)\b"), "containers"),
+    (re.compile(r".*\bmemory\.(?:max|high|current|limit_in_bytes|usage_in_bytes)\b"), "cgroup"),
+    (re.compile(r".*transparent_hugepage"), "hugepages"),
+    (re.compile(r".*sglang.*/(?:METADATA|_?version\.py)"), "version"),
+    (re.compile(r"curl\b.*/v1/loads"), "loads"),
+    (re.compile(r"curl\b.*/(?:get_)?server_info"), "server_info"),
+    (re.compile(r"curl\b.*/metrics"), "metrics"),
+    (re.compile(r"curl\b.*/v1/models"), "models"),
+    (re.compile(r"cat .*/config\.json"), "model_config"),
+)
+
+
+def kind_of(evidence: Evidence) -> str:
+    """The probe whose parsers fit: its own name, or for a single command the standard probe it resembles."""
+    if evidence.probe in PARSERS or evidence.probe in JOURNALS or evidence.probe == PASTED:
+        return evidence.probe
+    return next((probe for pattern, probe in _COMMANDS if pattern.match(evidence.command)), "")
 
 
 def recognised(text: str) -> tuple[Parser, ...]:

@@ -24,6 +24,7 @@ _TEXTS: Final = {
     "OOMPolicy": "unit_oom_policy",
     "ExecMainStartTimestamp": "started_at",
     "FragmentPath": "unit_file",
+    "NeedDaemonReload": "unit_needs_reload",
 }
 _COUNTS: Final = {"NRestarts": "restarts", "MainPID": "pid"}
 _LIMITS: Final = {

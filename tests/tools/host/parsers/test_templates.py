@@ -1,0 +1,163 @@
+"""Every line is read in the words of the version that printed it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.tools.host.parsers import boots
+from tests.tools.host.parsers.templates import render
+from tools.host.parsers import parse
+from transcripts.facts import Evidence, Facts
+
+VERSIONS = ("0.4.6", "0.5.9", "0.5.16", "0.5.23")
+
+
+def read(lines: list[str], probe: str = "journal_boot") -> Facts:
+    return Facts(parse(Evidence("E5", probe, "journalctl", "h", "", 0, "\n".join(lines))))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_boot_of_target_and_draft(version: str) -> None:
+    facts = read(boots.boot(version))
+    expected = {
+        ("starts", ""): 1,
+        ("weights_before_gib", ""): 93.98,
+        ("weights_before_gib", "TP0"): 94.06,
+        ("weights_after_gib", ""): 21.71,
+        ("weights_gib", ""): 72.35,
+        ("weights_before_gib", "draft"): 9.6,
+        ("weights_after_gib", "draft"): 8.4,
+        ("kv_pool", ""): 159_209,
+        ("kv_pool", "draft"): 159_209,
+        ("kv_pool_gib", ""): 10.42,
+        ("kv_pool_gib", "draft"): 0.47,
+        ("pool_end_gib", ""): 11.2,
+        ("pool_end_gib", "draft"): 7.9,
+        ("graph_gib", "target"): 1.56,
+        ("graph_end_gib", "target"): 9.64,
+        ("graph_gib", "draft"): 0.4,
+        ("running_limit", ""): 48,
+        ("context_len", ""): 262_144,
+        ("host_pool_gb", ""): 44.75,
+        ("host_pool_ranks", ""): 8,
+        ("host_pool_total_gb", ""): 358.0,
+        ("load_seconds", ""): 49.0,
+        ("ready", ""): True,
+    }
+    assert {key: facts.number(*key) for key in expected} == expected
+    assert facts.text("model_class", "draft") == "LlamaForCausalLMEagle3"
+    if boots.version_tuple(version) >= (0, 5, 6):
+        assert facts.number("spec_default_reset") == 48
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_arguments_without_keys(version: str) -> None:
+    facts = read(boots.boot(version))
+    assert facts.number("server_arg", "mem_fraction_static") == 0.88
+    assert facts.text("server_arg", "model_path") == "/models/Kimi, K2.5 (INT4)"
+    assert facts.text("server_arg", "served_model_name") == "it's \\ \"quoted\", {really}"
+    assert facts.text("server_arg", "chunked_prefill_size") == "None"
+    assert facts.get("server_arg", "api_key") is None
+    assert not any("sk-do-not-keep" in str(fact.value) for fact in facts)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_load_lines(version: str) -> None:
+    lines = [
+        f"[2026-02-10 03:12:01 TP0] {boots.prefill(version, 1024, 2048, 40, 3)}",
+        f"[2026-02-10 03:12:04 TP0] {boots.decode(version, 48, 95_526, 17, accept=2.71)}",
+        f"[2026-02-10 03:12:05 TP0] {boots.retract(version, 1, 7712)}",
+    ]
+    facts = read(lines, "journal_recent")
+    expected = {
+        "running_p50": 48,
+        "queue_p50": 17,
+        "usage_p50": 0.6,
+        "accept_len_p50": 2.71,
+        "gen_throughput_p50": 912.4,
+        "tokens_per_request": 1990.1,
+        "new_tokens": 1024,
+        "cached_tokens": 2048,
+        "prefill_queue_p50": 3,
+        "retractions": 1,
+        "retracted_requests": 1,
+        "new_token_ratio_max": 0.1845,
+        "load_window_s": 3.0,
+    }
+    assert {name: facts.number(name) for name in expected} == expected
+    if boots.version_tuple(version) >= (0, 5, 9):
+        assert facts.number("retraction_gain_p50") == 7712
+        assert facts.number("graph_false_share") == 0
+    running = facts.get("running_p50")
+    assert running is not None
+    assert running.source == "E5:2"
+
+
+@pytest.mark.parametrize("version", ["0.5.9", "0.5.16", "0.5.23"])
+def test_sliding_window_pools(version: str) -> None:
+    figures = {
+        "full_max_total_num_tokens": 40_000,
+        "swa_max_total_num_tokens": 32_000,
+        "full_tokens": 40_000,
+        "swa_tokens": 32_000,
+    }
+    sizes = render(version, "Use sliding window memory pool. full_layer_tokens", figures)
+    lines = [f"[2026-02-10 03:11:04] {sizes}"]
+    for label, tokens, k_gib in (("SWA", 32_000, 1.5), ("Full", 40_000, 0.5)):
+        pool = {
+            "num_tokens": tokens,
+            "k_size_GB": k_gib,
+            "v_size_GB": k_gib,
+            "dtype": "torch.bfloat16",
+            "cache_name": f"{label} KV Cache",
+            "post_capture_active": "is allocated",
+        }
+        shape = {"0.5.9": "KV Cache is allocated. #tokens: {}, K size", "0.5.23": "{} {}. dtype: {}, #tokens: {}, K size"}
+        starts = shape.get(version, "KV Cache is allocated. dtype: {}, #tokens: {}, K size")
+        lines.append(f"[2026-02-10 03:11:05] {render(version, starts, pool, within='memory_pool.py')}")
+    facts = read(lines)
+    assert facts.number("kv_pool", "full") == 40_000
+    assert facts.number("kv_pool", "swa") == 32_000
+    assert facts.number("kv_pool_gib", "full") == 1.0
+    assert facts.number("kv_pool_gib", "swa") == 3.0
+    whole = facts.get("kv_pool_gib", "")
+    assert whole is not None
+    assert (whole.value, whole.grade) == (4.0, "derived")
+
+
+@pytest.mark.parametrize("version", ["0.5.9", "0.5.16", "0.5.23"])
+def test_state_slots(version: str) -> None:
+    figures = {"size": 60, "get_tensor_size_bytes(conv_state) / GB": 0.06, "get_tensor_size_bytes(temporal_state) / GB": 4.4}
+    line = render(version, "Mamba Cache is allocated. ", figures, within="memory_pool.py", nth=1)
+    facts = read([f"[2026-02-10 03:11:04] {line}"])
+    assert facts.number("state_slots") == 60
+    assert facts.number("state_pool_gib") == 4.46
+
+
+def test_limit_imposed_by_state_slots() -> None:
+    figures = {"mamba_cap": 9, "max_mamba_cache_size": 47, "ratio": 5}
+    line = render("0.5.23", "max_running_requests is capped to %d by the mamba state", figures)
+    facts = read([f"[2026-02-10 03:11:04] {line}"])
+    assert facts.number("state_cap") == 9
+    assert facts.number("state_slots") == 47
+    assert facts.number("state_cap", "slots_per_request") == 5
+
+
+def test_pool_resized_after_capture_replaces_the_upper_bound() -> None:
+    bound = {"dtype": "torch.bfloat16", "cache_name": "KV Cache", "post_capture_active": "VA upper bound"}
+    bound_line = {**bound, "num_tokens": 900_000, "k_size_GB": 60.0, "v_size_GB": 60.0}
+    later = {
+        "pool.dtype": "torch.bfloat16",
+        "config.max_total_num_tokens": 500_000,
+        "pool.post_capture_backed_bytes / (1 << 30)": 66.5,
+        "get_available_gpu_memory": 3.2,
+    }
+    lines = [
+        render("0.5.23", "{} {}. dtype: {}, #tokens: {}, K size", bound_line, within="memory_pool.py"),
+        render("0.5.23", "Post-capture KV sizing: KV cache allocated.", later),
+        boots.summary("0.5.23").replace("159209", "500000"),
+    ]
+    facts = read([f"[2026-02-10 03:11:0{n}] {line}" for n, line in enumerate(lines)])
+    assert facts.number("kv_pool") == 500_000
+    assert facts.number("kv_pool_gib") == 66.5
+    assert facts.number("kv_pool_gib", "upper bound") == 120.0
