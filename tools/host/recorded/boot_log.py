@@ -193,8 +193,8 @@ def _target_pools(start: Start, clock: _Clock) -> None:
     clock.wait(0.6)
     if str(start.arguments.get("kv_cache_dtype")) == "fp8_e4m3":
         clock.every(
-            "Using FP8 KV cache but no scaling factors provided. Defaulting to scaling factors of 1.0. This may lead to "
-            "less accurate results!"
+            "Using FP8 KV cache but no scaling factors provided. Defaulting to scaling factors of 1.0. This may lead "
+            "to less accurate results!"
             for _ in range(start.ranks)
         )
     _pool(start, clock, start.ledger.pool, start.ledger.pool_end)
@@ -344,8 +344,8 @@ def _refused(start: Start, clock: _Clock) -> None:
         least = 1 - start.ledger.after_weights / start.ledger.before_weights
         error = (
             f"ValueError: Loaded weights leave no GPU memory for the KV cache under --mem-fraction-static={fraction}. "
-            f"Raise --mem-fraction-static above {least + 0.0005:.3f} (minimum viable = 1 - available/pre = {least:.4f}). "
-            "If using speculative decoding, draft weights are now counted."
+            f"Raise --mem-fraction-static above {least + 0.0005:.3f} (minimum viable = 1 - available/pre = "
+            f"{least:.4f}). If using speculative decoding, draft weights are now counted."
         )
     else:
         error = (

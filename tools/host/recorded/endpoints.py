@@ -190,8 +190,8 @@ class Service:
         # A decode line sets the gauge to 0 (scheduler_metrics_mixin.py:387): only the newest line counts.
         newest = max((event.at for event in (prefill, self.traffic.last_decode) if event), default=None)
         hit = prefill.cached_tokens / seen if prefill and seen and prefill.at == newest else 0.0
-        ranks = f'engine_type="unified",model_name="{self._arguments["served_model_name"]}",moe_ep_rank="0",pp_rank="0",tp_rank="0"'
         name = f'model_name="{self._arguments["served_model_name"]}"'
+        ranks = f'engine_type="unified",{name},moe_ep_rank="0",pp_rank="0",tp_rank="0"'
         tokens = self.start.ledger.pool.tokens
         page = int(str(self._arguments.get("page_size") or 1))
         written = _Exposition()

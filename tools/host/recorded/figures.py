@@ -85,10 +85,15 @@ class Server(_Section):
     restarts: Count = 0
     model_class: str
     package: str = Field(description="folder of the sglang package on the host")
-    dist_info: str = Field(description="folder of its dist-info on the host, or empty")
+    site_packages: str = Field(default="", description="folder of the dist-info on the host, or empty")
     git_commit: str = ""
     scheduler_rss_gib: Positive = 9.0
-    failure: Literal["", "kv_budget", "oom_graph", "host_oom", "bad_flag"] = ""
+    failure: Literal["", "kv_budget", "oom_graph", "host_oom"] = ""
+
+    @property
+    def dist_info(self) -> str:
+        """Folder of the package's metadata, empty when it is not installed as one."""
+        return f"{self.site_packages}/sglang-{self.version}.dist-info" if self.site_packages else ""
 
 
 class Boot(_Section):

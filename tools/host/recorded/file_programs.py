@@ -55,7 +55,7 @@ _LS = Options(
         "directory": "self",
         "g": "long",
         "o": "long",
-    },  # fmt: skip
+    },
     optional={"color": "ignored", "time-style": "ignored"},
 )
 
@@ -128,10 +128,21 @@ def stat(files: Files, argv: list[str], stdin: str) -> Output:
 def _stat_format(entry: Entry, path: str, template: str) -> str:
     kind = "directory" if entry.is_dir else "symbolic link" if entry.target else "regular file"
     values = {
-        "n": path, "s": str(entry.size), "F": kind, "U": "root", "G": "root", "u": "0", "g": "0",
-        "a": "755" if entry.is_dir else "644", "A": _mode(entry), "Y": str(round(entry.modified.timestamp())),
-        "y": _precise(entry.modified), "h": "1", "%": "%", "Z": str(round(entry.modified.timestamp())),
-    }  # fmt: skip
+        "n": path,
+        "s": str(entry.size),
+        "F": kind,
+        "U": "root",
+        "G": "root",
+        "u": "0",
+        "g": "0",
+        "a": "755" if entry.is_dir else "644",
+        "A": _mode(entry),
+        "Y": str(round(entry.modified.timestamp())),
+        "y": _precise(entry.modified),
+        "h": "1",
+        "%": "%",
+        "Z": str(round(entry.modified.timestamp())),
+    }
     return re.sub(r"%([a-zA-Z%])", lambda found: values.get(found[1], "?"), template)
 
 
@@ -261,9 +272,14 @@ def sha256sum(files: Files, argv: list[str], stdin: str) -> Output:
 
 
 PROGRAMS: dict[str, Callable[[Files, list[str], str], Output]] = {
-    "ls": ls, "stat": stat, "find": find, "du": du, "readlink": readlink, "realpath": realpath,
+    "ls": ls,
+    "stat": stat,
+    "find": find,
+    "du": du,
+    "readlink": readlink,
+    "realpath": realpath,
     "sha256sum": sha256sum,
-}  # fmt: skip
+}
 
 _DF = Options(
     values={
@@ -290,7 +306,7 @@ _DF = Options(
 def df(disks: tuple[Disk, ...], memory: Memory, argv: list[str]) -> Output:
     """File systems of the recording, and the tmpfs ones that its RAM implies."""
     asked = parse(_DF, argv[1:])
-    shared = Disk(source="tmpfs", kind="tmpfs", size_gib=memory.total_gib / 2, used_gib=0.02, mount="/dev/shm")
+    shared = Disk(source="tmpfs", kind="tmpfs", size_gib=memory.total_gib / 2, used_gib=0.02, mount="/dev/shm")  # noqa: S108 - a mount of the host
     run = Disk(source="tmpfs", kind="tmpfs", size_gib=memory.total_gib / 10, used_gib=0.004, mount="/run")
     table = [run, *disks[:1], shared, *disks[1:]]
     err = ""

@@ -97,7 +97,7 @@ _SMI = Options(
         "c": "count",
         "s": "select",
         "o": "options",
-    },  # fmt: skip
+    },
     switches={"L": "list", "list-gpus": "list", "q": "query", "query": "query", "m": "matrix", "h": "help"},
 )
 
@@ -105,16 +105,18 @@ _SMI = Options(
 def nvidia_smi(found: tuple[Card, ...], running: Iterable[Process], now: str, argv: list[str]) -> tuple[int, str, str]:
     """As nvidia-smi answers. `running` are the processes of the host; those with a rank hold a card."""
     try:
-        asked = parse(_SMI, [word if word.startswith("--") else word for word in argv[1:]])
+        asked = parse(_SMI, argv[1:])
     except UsageMistake as mistake:
         return 2, f"Invalid combination of input arguments. {mistake}\n", ""
     chosen = [card for card in found if asked.last("id") in (None, str(card.index), card.uuid, f"00000000:{card.bus}")]
-    holders = {process.rank: process for process in running if process.rank is not None}
+    holders: dict[int | None, Process] = {process.rank: process for process in running if process.rank is not None}
     formats = set((asked.last("format") or "").split(","))
     if (fields := asked.last("gpu")) is not None:
         return _query(fields, formats, [(card, None) for card in chosen], now)
     if (fields := asked.last("apps")) is not None:
-        rows = [(card, holders[card.index]) for card in chosen if card.index in holders]
+        rows: list[tuple[Card, Process | None]] = [
+            (card, holders[card.index]) for card in chosen if card.index in holders
+        ]
         return _query(fields, formats, rows, now)
     if asked.has("list"):
         return 0, "".join(f"GPU {card.index}: {card.gpus.name} (UUID: {card.uuid})\n" for card in chosen), ""
@@ -156,7 +158,7 @@ Read = Callable[[Card, "Process | None"], str]
 def _column(name: str, now: str) -> tuple[str, Read] | None:
     if name == "timestamp":
         return "", lambda card, process: now
-    if name in ("pid", "process_name", "name") and name == "pid":
+    if name == "pid":
         return "", lambda card, process: str(process.pid if process else "")
     if name == "process_name":
         return "", lambda card, process: process.name if process else ""
@@ -234,6 +236,11 @@ def _details(chosen: list[Card], now: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _table_row(card: Card, state: str, power: str, memory: str) -> str:
+    degrees, busy = card.gpus.temperature_c + card.index % 3, card.gpus.utilization if card.busy else 0
+    return f"| N/A  {degrees:>3}C    {state}  {power:>23} | {memory:>22} |{busy:>7}%      Default |"
+
+
 def _table(chosen: list[Card], holders: dict[int | None, Process], now: str) -> str:
     if not chosen:
         return "No devices were found\n"
@@ -255,8 +262,7 @@ def _table(chosen: list[Card], holders: dict[int | None, Process], now: str) -> 
         state = "P1" if card.busy else "P8"
         lines += [
             f"| {card.index:>3}  {gpus.name[:27]:<29}On  |   00000000:{card.bus} Off |                    0 |",
-            f"| N/A  {gpus.temperature_c + card.index % 3:>3}C    {state}  {power:>23} | {memory:>22} |"
-            f"{gpus.utilization if card.busy else 0:>7}%      Default |",
+            _table_row(card, state, power, memory),
             "|                                         |                        |             Disabled |",
             rule,
         ]

@@ -82,8 +82,8 @@ def kernel_entries(figures: Figures) -> list[Entry]:
     machine, booted = figures.machine, figures.machine.booted
     total_kib = round(figures.memory.total_gib * 1024 * 1024)
     texts = [
-        f"Linux version {machine.kernel} (buildd@lcy02-amd64-091) (x86_64-linux-gnu-gcc-13) #93-Ubuntu SMP PREEMPT_DYNAMIC",
-        f"Command line: BOOT_IMAGE=/boot/vmlinuz-{machine.kernel} root=UUID=3d0c2a52-8c7b-4f06-9d2e-0f7f2f3f9a11 ro iommu=pt",
+        f"Linux version {machine.kernel} (buildd@lcy02-amd64-091) #93-Ubuntu SMP PREEMPT_DYNAMIC",
+        f"Command line: BOOT_IMAGE=/boot/vmlinuz-{machine.kernel} ro iommu=pt",
         f"Memory: {total_kib - 6_400_000}K/{total_kib + 9_000_000}K available",
     ]
     if figures.gpus:
@@ -114,7 +114,7 @@ _JOURNALCTL = Options(
         "case-sensitive": "case",
         "D": "directory",
         "facility": "facility",
-    },  # fmt: skip
+    },
     switches={
         "k": "dmesg",
         "dmesg": "dmesg",
@@ -137,7 +137,7 @@ _JOURNALCTL = Options(
         "disk-usage": "disk_usage",
         "no-tail": "ignored",
         "system": "ignored",
-    },  # fmt: skip
+    },
     optional={"b": "boot", "boot": "boot"},
 )
 

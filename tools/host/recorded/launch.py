@@ -156,7 +156,12 @@ def resolve(launch: Launch, figures: Figures, model: Mapping[str, Any]) -> dict[
     mla = "kv_lora_rank" in model.get("text_config", model)
     if arguments.get("attention_backend") is None:
         arguments["attention_backend"] = "triton" if mla else "flashinfer"
-    filled = {"device": "cuda", "sampling_backend": "flashinfer", "grammar_backend": "xgrammar", "page_size": 1}
+    filled: dict[str, Argument] = {
+        "device": "cuda",
+        "sampling_backend": "flashinfer",
+        "grammar_backend": "xgrammar",
+        "page_size": 1,
+    }
     for key, value in {**filled, **figures.resolved}.items():
         if key in arguments and (arguments[key] is None or key in figures.resolved):
             arguments[key] = value

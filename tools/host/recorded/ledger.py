@@ -1,10 +1,11 @@
 """Device memory of a start, rank by rank, from the figures and the flags: what every boot line and nvidia-smi show.
 
-    kv bytes = (after weights - before weights * (1 - fraction)) * 2^30      sglang 0.5.9 model_runner_kv_cache_mixin.py:143
-    tokens   = kv bytes // bytes per token, down to a page, at most --max-total-tokens                        (:149, :378)
-    table    = requests * (context + 4 + draft tokens) * 4 bytes                                              (:421)
+    kv bytes = (after weights - before weights * (1 - fraction)) * 2^30
+    tokens   = kv bytes // bytes per token, down to a page, at most --max-total-tokens
+    table    = requests * (context + 4 + draft tokens) * 4 bytes
 
-Draft weights, draft pool and graphs come out of the reserve, after the pool (model_runner.py:590, eagle_worker_v2.py:134).
+(sglang 0.5.9 srt/model_executor/model_runner_kv_cache_mixin.py:143, :149, :378, :421.) Draft weights, draft pool and
+graphs come out of the reserve, after the pool (model_runner.py:590, speculative/eagle_worker_v2.py:134).
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ class UsageMistake(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Names (long or of one letter) -> key. `optional` take a value only when it is joined or does not look like one."""
+    """Names (long or of one letter) -> key. `optional` take a value only when it is joined to the name."""
 
     values: Mapping[str, str] = field(default_factory=dict)
     switches: Mapping[str, str] = field(default_factory=dict)

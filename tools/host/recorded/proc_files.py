@@ -61,7 +61,8 @@ def computed_files(
 
 
 def _pressure(share: float) -> str:
-    return f"some avg10={share:.2f} avg60={share:.2f} avg300={share:.2f} total=1822014\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=60211\n"
+    some = f"some avg10={share:.2f} avg60={share:.2f} avg300={share:.2f} total=1822014\n"
+    return some + "full avg10=0.00 avg60=0.00 avg300=0.00 total=60211\n"
 
 
 def _of_process(process: Process, launch: Launch | None) -> Mapping[str, Computed]:

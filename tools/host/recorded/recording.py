@@ -25,7 +25,7 @@ from tools.host.recorded.ledger import Ledger, build_ledger
 from tools.host.recorded.proc_files import computed_files
 from tools.host.recorded.processes import Process, processes
 from tools.host.recorded.shell import Reply, Shell
-from tools.host.recorded.traffic import Traffic, play
+from tools.host.recorded.traffic import Limits, Traffic, play
 from tools.host.recorded.units import Units
 
 
@@ -109,13 +109,15 @@ class Recording:
             return Traffic()
         return play(
             self.figures.load,
+            Limits(
+                running=start.ledger.running_limit,
+                pool_tokens=start.ledger.pool.tokens,
+                chunk_tokens=int(str(self.arguments.get("chunked_prefill_size") or 8192)),
+                interval_steps=int(str(self.arguments.get("decode_log_interval") or 40)),
+                speculative=bool(self.arguments.get("speculative_algorithm")),
+            ),
             now=self.figures.now,
             ready=boot_lines(start, start.server.started)[-1].at,
-            limit=start.ledger.running_limit,
-            pool=start.ledger.pool.tokens,
-            chunk=int(str(self.arguments.get("chunked_prefill_size") or 8192)),
-            interval=int(str(self.arguments.get("decode_log_interval") or 40)),
-            speculative=bool(self.arguments.get("speculative_algorithm")),
         )
 
     @property
@@ -206,8 +208,9 @@ class Recording:
     def altered(self, changes: Mapping[str, Any], into: Path) -> Recording:
         """A copy of the folder with some figures changed.
 
-        `changes` maps `memory.available_gib` or `load.phases.0.hit_rate` to a value, and `flag:--name` to what the unit
-        shall say behind that flag (None removes it, True is a switch). Raises RecordingUnreadable for an unknown figure.
+        `changes` maps `memory.available_gib` or `load.phases.0.hit_rate` to a value, and `flag:--name` to what the
+        unit shall say behind that flag (None removes it, True is a switch). Raises RecordingUnreadable for an
+        unknown figure.
         """
         shutil.copytree(self.folder, into)
         path = into / "host.yaml"
@@ -256,11 +259,8 @@ def shipped() -> Path:
 
 def names() -> tuple[tuple[str, str], ...]:
     """(name, title) of every recording that ships, `slots` first, then by name."""
-    found = []
-    for folder in sorted(shipped().iterdir(), key=lambda item: (item.name != "slots", item.name)):
-        if (folder / "host.yaml").is_file():
-            found.append((folder.name, read_figures(folder).title))
-    return tuple(found)
+    folders = sorted(shipped().iterdir(), key=lambda item: (item.name != "slots", item.name))
+    return tuple((folder.name, read_figures(folder).title) for folder in folders if (folder / "host.yaml").is_file())
 
 
 def load(where: str | Path, *, tree: Path | None = None) -> Recording:

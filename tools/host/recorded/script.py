@@ -16,7 +16,8 @@ from tools.host.recorded.shell import Reply
 Note = Callable[[str, str], None]
 
 _ONE = re.compile(
-    r"exec 2>&1\n(?:echo (?P<opening>[0-9a-f]{32})\n)?\( (?P<command>.*) \) </dev/null; code=\$\?; printf '\\n(?P<marker>[0-9a-f]{32}) %s\\n' \"\$code\"\n",
+    r"exec 2>&1\n(?:echo (?P<opening>[0-9a-f]{32})\n)?\( (?P<command>.*) \) </dev/null; code=\$\?; "
+    r"printf '\\n(?P<marker>[0-9a-f]{32}) %s\\n' \"\$code\"\n",
     re.DOTALL,
 )
 _SLOT_OF_NEED = re.compile(r"^[A-Z]+$")

@@ -155,6 +155,7 @@ class _Listener:
 def _session_rules(served: Served, accepted: bytes) -> paramiko.ServerInterface:
     """The account and what it may do. A function, so that paramiko is imported only by who serves."""
     import paramiko
+    from paramiko import common
 
     class Rules(paramiko.ServerInterface):
         def __init__(self) -> None:
@@ -165,15 +166,15 @@ def _session_rules(served: Served, accepted: bytes) -> paramiko.ServerInterface:
 
         def check_auth_publickey(self, username: str, key: paramiko.PKey) -> int:
             fits = username == served.user and key.asbytes() == accepted
-            return paramiko.AUTH_SUCCESSFUL if fits else paramiko.AUTH_FAILED
+            return int(common.AUTH_SUCCESSFUL if fits else common.AUTH_FAILED)
 
         def check_channel_request(self, kind: str, chanid: int) -> int:
             if kind != "session":
-                return paramiko.OPEN_FAILED_ADMINISTRATIVELY_PROHIBITED
+                return int(common.OPEN_FAILED_ADMINISTRATIVELY_PROHIBITED)
             if self._open >= MAX_CHANNELS:
-                return paramiko.OPEN_FAILED_CONNECT_FAILED
+                return int(common.OPEN_FAILED_CONNECT_FAILED)
             self._open += 1
-            return paramiko.OPEN_SUCCEEDED
+            return int(common.OPEN_SUCCEEDED)
 
         def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:
             # Answering inside this call would come before the reply to the request and break the channel.

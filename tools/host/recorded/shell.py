@@ -88,6 +88,11 @@ class Shell:
 
     def line(self, text: str) -> Reply:
         """A whole command line."""
+        if (grouped := re.fullmatch(r"\{ (.*) ; \} \| (.*)", text.strip(), re.DOTALL)) is not None:
+            inner = self.line(grouped[1])
+            argv = [word.text for word in words_of(grouped[2])]
+            outer = self._run(argv, inner.stdout)
+            return Reply(outer.exit, outer.stdout, inner.stderr + outer.stderr)
         try:
             words = words_of(text)
         except NotUnderstood as error:
@@ -167,7 +172,7 @@ def _not_found(name: str, caller: str) -> Reply:
 
 
 def _unwrapped(argv: list[str]) -> tuple[list[str], str]:
-    """The command behind assignments, `env`, `timeout`, `nice`, `ionice`, `sudo -n`, and which of them would start it."""
+    """The command behind assignments, `env`, `timeout`, `nice`, `sudo -n`, and which of them would start it."""
     caller = ""
     while argv:
         name = argv[0].rpartition("/")[2]
@@ -182,9 +187,13 @@ def _unwrapped(argv: list[str]) -> tuple[list[str], str]:
 
 
 _WITH_VALUE = {
-    "timeout": ("-k", "-s", "--kill-after", "--signal"), "nice": ("-n",), "ionice": ("-c", "-n"), "sudo": ("-u",),
-    "env": ("-u",), "stdbuf": ("-o", "-e", "-i"),
-}  # fmt: skip
+    "timeout": ("-k", "-s", "--kill-after", "--signal"),
+    "nice": ("-n",),
+    "ionice": ("-c", "-n"),
+    "sudo": ("-u",),
+    "env": ("-u",),
+    "stdbuf": ("-o", "-e", "-i"),
+}
 
 
 def _skip_options(name: str, words: list[str]) -> list[str]:

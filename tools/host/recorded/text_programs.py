@@ -95,7 +95,7 @@ _GREP = Options(
         "after-context": "after",
         "before-context": "before",
         "context": "context",
-    },  # fmt: skip
+    },
     switches={
         "n": "number",
         "i": "case",
@@ -130,7 +130,7 @@ _GREP = Options(
         "no-messages": "silent",
         "no-filename": "bare",
         "with-filename": "with",
-    },  # fmt: skip
+    },
     optional={"color": "ignored", "colour": "ignored"},
 )
 
@@ -391,6 +391,15 @@ def _field(item: str, line: str, fields: list[str]) -> str:
 
 
 FILTERS: dict[str, Callable[[Files, list[str], str], Output]] = {
-    "cat": cat, "head": head, "tail": tail, "grep": grep, "sed": sed, "wc": wc, "sort": sort, "uniq": uniq,
-    "cut": cut, "tr": tr, "awk": awk,
-}  # fmt: skip
+    "cat": cat,
+    "head": head,
+    "tail": tail,
+    "grep": grep,
+    "sed": sed,
+    "wc": wc,
+    "sort": sort,
+    "uniq": uniq,
+    "cut": cut,
+    "tr": tr,
+    "awk": awk,
+}

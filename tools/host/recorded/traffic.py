@@ -67,24 +67,24 @@ class Traffic:
         return next((event for event in reversed(self.events) if event.kind == "prefill"), None)
 
 
-def play(
-    load: Load | None,
-    *,
-    now: datetime,
-    ready: datetime,
-    limit: int,
-    pool: int,
-    chunk: int,
-    interval: int,
-    speculative: bool,
-) -> Traffic:
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the server lets in: requests, pool tokens, tokens of one prefill batch; decode steps between two lines."""
+
+    running: int
+    pool_tokens: int
+    chunk_tokens: int
+    interval_steps: int
+    speculative: bool
+
+
+def play(load: Load | None, limits: Limits, *, now: datetime, ready: datetime) -> Traffic:
     """Every event of the load up to `now`; none before `ready`."""
     traffic = Traffic()
-    if load is None or pool <= 0:
+    if load is None or limits.pool_tokens <= 0:
         return traffic
     begin = now - timedelta(minutes=sum(phase.minutes for phase in load.phases))
-    scheduler = _Scheduler(load.seed, limit, pool, max(chunk, 1), interval, speculative, traffic)
-    scheduler.at = begin
+    scheduler = _Scheduler(begin, load.seed, limits, traffic)
     previous = 0
     for phase in load.phases:
         end = scheduler.at + timedelta(minutes=phase.minutes)
@@ -95,13 +95,11 @@ def play(
 
 
 class _Scheduler:
-    def __init__(
-        self, seed: int, limit: int, pool: int, chunk: int, interval: int, speculative: bool, traffic: Traffic
-    ) -> None:
+    def __init__(self, began: datetime, seed: int, limits: Limits, traffic: Traffic) -> None:
+        self.at = began
         self.random = random.Random(seed)  # noqa: S311 - a recording must play the same way each time
-        self.limit, self.pool, self.chunk, self.interval, self.speculative = limit, pool, chunk, interval, speculative
+        self.limits = limits
         self.events, self.totals = traffic.events, traffic.totals
-        self.at = datetime.min
         self.running = 0
         self.used = 0.0
         self.finishing = 0.0
@@ -113,8 +111,8 @@ class _Scheduler:
     def run(self, phase: Phase, in_flight_before: int, end: datetime) -> None:
         began = self.at
         while True:
-            accept = phase.accept_len * self.random.uniform(0.97, 1.03) if self.speculative else 1.0
-            tick = timedelta(milliseconds=phase.step_ms * self.interval * self.random.uniform(0.98, 1.04))
+            accept = phase.accept_len * self.random.uniform(0.97, 1.03) if self.limits.speculative else 1.0
+            tick = timedelta(milliseconds=phase.step_ms * self.limits.interval_steps * self.random.uniform(0.98, 1.04))
             if self.at + tick > end:
                 self.at = end
                 return
@@ -134,7 +132,7 @@ class _Scheduler:
 
     def _admit(self, phase: Phase, wanted: int, tick: timedelta, len_after: int = 0) -> None:
         """Let in what fits. `len_after` is the number that will run once the slots just freed are filled."""
-        cap = self.limit if phase.running == "limit" else min(phase.running, self.limit)
+        cap = self.limits.running if phase.running == "limit" else min(phase.running, self.limits.running)
         if self.hold:
             self.hold -= 1
             return
@@ -142,12 +140,14 @@ class _Scheduler:
         while self.running + len(batch) < min(cap, wanted):
             aim = len_after if len_after else self.running + len(batch) + 1
             prompt = self._prompt(phase, self.running + len(batch), self.used + sum(batch), aim)
-            if self.used + sum(batch) + prompt > ROOM * self.pool:
+            if self.used + sum(batch) + prompt > ROOM * self.limits.pool_tokens:
                 break
             batch.append(prompt)
         while batch:
             fresh, taken = 0.0, 0
-            while taken < len(batch) and (not taken or fresh + batch[taken] * (1 - phase.hit_rate) <= self.chunk):
+            while taken < len(batch) and (
+                not taken or fresh + batch[taken] * (1 - phase.hit_rate) <= self.limits.chunk_tokens
+            ):
                 fresh += batch[taken] * (1 - phase.hit_rate)
                 taken += 1
             self._prefill(phase, batch[:taken], tick)
@@ -190,14 +190,16 @@ class _Scheduler:
         )
 
     def _decode(self, phase: Phase, wanted: int, accept: float, tick: timedelta) -> None:
-        grown = self.running * self.interval * accept
+        grown = self.running * self.limits.interval_steps * accept
         self.used += grown
         self.totals.generated_tokens += round(grown)
         self._keep(grown)
-        while self.used > self.pool - SLOTS_PER_STEP * self.running and self.running > 1:
+        while self.used > self.limits.pool_tokens - SLOTS_PER_STEP * self.running and self.running > 1:
             self._retract(phase)
         self._finish(phase, grown)
-        self.totals.ratio = max(MIN_RATIO, self.totals.ratio - (INIT_RATIO - MIN_RATIO) / DECAY_STEPS * self.interval)
+        self.totals.ratio = max(
+            MIN_RATIO, self.totals.ratio - (INIT_RATIO - MIN_RATIO) / DECAY_STEPS * self.limits.interval_steps
+        )
         self.events.append(
             Event(
                 "decode",
@@ -249,4 +251,4 @@ class _Scheduler:
     def _keep(self, tokens: float) -> None:
         """What was computed stays in the prefix cache until the pool is full; the surplus evicts older tokens."""
         self.kept += tokens
-        self.totals.evicted_tokens = max(self.totals.evicted_tokens, round(self.kept - self.pool))
+        self.totals.evicted_tokens = max(self.totals.evicted_tokens, round(self.kept - self.limits.pool_tokens))

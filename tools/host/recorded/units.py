@@ -177,7 +177,7 @@ class Units:
                 lines.append(f"             {branch}{process.pid} {' '.join(process.arguments)}")
         entries = [entry for entry in self.journal if entry.unit == launch.unit][-10:]
         tail = [
-            f"{entry.at.strftime('%b %d %H:%M:%S')} {self.figures.machine.hostname} {entry.identifier}[{entry.pid}]: {entry.text}"
+            f"{entry.at:%b %d %H:%M:%S} {self.figures.machine.hostname} {entry.identifier}[{entry.pid}]: {entry.text}"
             for entry in entries
         ]
         return (0 if running else 3), "\n".join([*lines, "", *tail]) + "\n", ""
@@ -229,7 +229,7 @@ _SYSTEMCTL = Options(
         "t": "type",
         "type": "type",
         "state": "state",
-    },  # fmt: skip
+    },
     switches={
         "no-pager": "ignored",
         "l": "ignored",
@@ -244,7 +244,7 @@ _SYSTEMCTL = Options(
         "no-ask-password": "ignored",
         "failed": "failed",
         "system": "ignored",
-    },  # fmt: skip
+    },
 )
 
 
