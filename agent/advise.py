@@ -1,9 +1,8 @@
-"""From a verdict, or a model's proposal, to a change set that has passed every check, with its cost, proof and way back."""
+"""From a verdict, or a proposal of a model, to a change set that passed every check, with cost, proof and way back."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agent import sums
@@ -29,27 +28,30 @@ def advise(case: Case, source: Source | None, wanted: Sequence[Json]) -> Advised
         proposed,
         facts=case.facts,
         launch=launch,
-        catalogue=SourceCatalogue(source) if source else None,
+        catalogue=_flags(source) if source else None,
         evidence=case.evidence,
         citations=[name for name, citation in case.citations.items() if citation.checked],
         live=case.opened.target.get("kind") != "bundle",
     )
     accepted = tuple(change.row() for change in checked.accepted)
     patch = advice.patch(launch, checked.accepted) if launch and checked.accepted else None
+    expected = [{"what": each.what, "where": each.where} for each in actions.expected]
+    watches = [
+        {"metric": each.metric, "window_s": each.window_s, "better": each.better, "worse": each.worse}
+        for each in actions.verify
+    ]
+    stages = advice.plan_after(checked.accepted, case.facts, patch=patch, expected=expected, verify=watches)
     return Advised(
         changes=accepted,
         refused=tuple({"what": _said(refusal.change), "reason": refusal.reason} for refusal in checked.refused),
         arithmetic=tuple(_arithmetic(case.facts, checked.accepted)),
         launch=patch.row() if patch else {},
-        expected=tuple({"what": each.what, "where": each.where} for each in actions.expected),
-        verify=tuple(
-            {"metric": each.metric, "window_s": each.window_s, "better": each.better, "worse": each.worse}
-            for each in actions.verify
-        ),
-        rollback=patch.rollback_row(actions.verify) if patch else {},
+        expected=tuple(expected),
+        verify=tuple(watches),
+        rollback={"commands": list(patch.rollback), "when": [each.worse for each in actions.verify]} if patch else {},
         alternatives=tuple({"what": what, "why_not": why} for what, why in actions.alternatives),
         must_not=tuple({"do": each.do, "flag": each.flag, "why": each.why} for each in actions.must_not),
-        stages=tuple(advice.plan_after(checked.accepted, case.facts)),
+        stages=tuple(stage.row() for stage in stages),
         walls=tuple(_walls(case.facts, accepted)),
     )
 
@@ -120,56 +122,18 @@ def _walls(facts: Facts, changes: Sequence[Json]) -> Iterable[Json]:
     if reserve.low is not None and reserve.low < slots.per_rank:
         yield {
             "what": (
-                f"for the first {amount(reserve.inputs['decode_steps'])} decode steps after idle, the admission reserve: "
-                f"{reserve.low:.0f} to {reserve.high:.0f} requests, depending on the max_tokens that clients ask for"
+                f"for the first {amount(reserve.inputs['decode_steps'])} decode steps after idle, the admission "
+                f"reserve: {reserve.low:.0f} to {reserve.high:.0f} requests, by the max_tokens that clients ask for"
             ),
             "evidence": evidence,
         }
 
 
-@dataclass(frozen=True, slots=True)
-class _Info:
-    spellings: tuple[str, ...]
-    kind: advice.ValueKind
-    choices: tuple[str, ...] | None
-    many: bool
-    at: str
+def _flags(source: Source) -> advice.Flags:
+    """The flags of the deployed tree, and its own rules as problems."""
+    from tools.source import check_command
 
+    def problems(options: Sequence[str]) -> list[advice.Problem]:
+        return [advice.Problem(each.text, each.at) for each in check_command(list(options), source)]
 
-_KINDS: dict[str, advice.ValueKind] = {"bool": "switch", "int": "int", "float": "float", "str": "text"}
-
-
-class SourceCatalogue:
-    """The flags and rules of the deployed tree, as the checks of advice ask for them."""
-
-    def __init__(self, source: Source) -> None:
-        self._source = source
-        self._catalogue = source.catalogue()
-
-    @property
-    def version(self) -> str:
-        return self._source.version
-
-    def lookup(self, option: str) -> _Info | None:
-        flag = self._catalogue.lookup(option)
-        if flag is None:
-            return None
-        choices = tuple(str(choice) for choice in flag.choices) if isinstance(flag.choices, tuple) else None
-        kind = _KINDS.get(flag.type, "json" if "loads" in flag.type else "other")
-        return _Info(flag.names, kind if flag.takes_value else "switch", choices, flag.nargs in ("*", "+"), flag.at)
-
-    def nearest(self, option: str) -> str:
-        near = self._catalogue.nearest(option)
-        return near[0] if near else ""
-
-    def rules(self, options: Sequence[str]) -> list[advice.Problem]:
-        from tools.source import check_command
-
-        return [
-            advice.Problem(problem.text, problem.at)
-            for problem in check_command(list(options), self._source)
-            if problem.kind in ("rule", "value", "unknown")
-        ]
-
-    def environment(self, name: str) -> bool | None:
-        return None
+    return advice.Flags(source.catalogue(), problems)

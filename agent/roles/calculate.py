@@ -53,7 +53,7 @@ def _slots(facts: Facts, value: float | None) -> str:
         "leaves room" if share <= 0.92 else "is past what the pool carries" if share > 1 else "leaves hardly any room"
     )
     said = [
-        f"{wanted} running requests would hold {share:.2f} of the pool as requests are now, which {verdict} [{sources}].",
+        f"{wanted} running requests would hold {share:.2f} of the pool, which {verdict} [{sources}].",
         f"Nine tenths of the pool carry {slots.value}, all of it {slots.wall * slots.groups} [{sources}].",
         f"{slots.reserve.line()} [{sources}].",
     ]

@@ -253,9 +253,10 @@ def _arithmetic(document: Json) -> RenderableType | None:
 
 def _after(document: Json) -> RenderableType | None:
     lines: list[str] = []
-    lines += [
-        f"stage: {stage['what']}" + (f" ({stage['why']})" if stage.get("why") else "") for stage in document["stages"]
-    ]
+    for number, stage in enumerate(document["stages"], 1):
+        cost = f" ({stage['cost']})" if stage["cost"] else ""
+        lines.append(f"{number}. {stage['title']}{cost}")
+        lines += [f"   {command}" for command in stage["commands"]]
     lines += [f"expect: {item['what']} ({item['where']})" for item in document["expected"]]
     lines += [
         f"watch {item['metric']} for {item['window_s'] // 60} min: better {item['better']}; worse {item['worse']}"

@@ -250,8 +250,10 @@ def _change(document: Json) -> Iterator[Block]:
     launch = document["launch"]
     if document["changes"] and launch.get("patch"):
         yield Code(launch["patch"])
-    for stage in document["stages"]:
-        yield Paragraph(f"{stage['what']}" + (f": {stage['why']}" if stage.get("why") else ""))
+    for number, stage in enumerate(document["stages"], 1):
+        yield Paragraph(f"{number}. {stage['title']}" + (f": {stage['cost']}" if stage["cost"] else ""))
+        if stage["commands"]:
+            yield Code("\n".join(stage["commands"]))
 
 
 def _verification(document: Json) -> Iterator[Block]:

@@ -135,10 +135,7 @@ def _change_sources(case: Case) -> list[str]:
 def no_restart(case: Case, _found: re.Match[str]) -> str:
     made = document(case)
     live = [stage for stage in made["stages"] if not stage.get("restart")]
-    lines = [
-        cited(f"Without a restart: {stage['what']}", stage.get("evidence") or list(case.evidence), case)
-        for stage in live
-    ]
+    lines = [cited(f"Without a restart: {stage['title']}", list(case.evidence), case) for stage in live]
     if made["changes"]:
         flags = ", ".join(change["flag"] for change in made["changes"])
         lines.append(

@@ -72,7 +72,7 @@ def _results(messages: list[Message]) -> dict[str, str]:
 
 
 def _search(lookup: Lookup) -> Call:
-    arguments: dict[str, Any] = {"pattern": lookup.anchor.pattern, "globs": [lookup.anchor.path], "limit": 3}
+    arguments: dict[str, Any] = {"pattern": lookup.anchor.pattern, "glob": lookup.anchor.path}
     return Call(id=lookup.call, name="search", arguments=json.dumps(arguments))
 
 
