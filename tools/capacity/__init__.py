@@ -4,16 +4,27 @@ Lives here: model shapes, pools, budgets, walls and levers, all pure functions o
 files, looking into SGLang's tree, judging causes, or a figure without its formula and source.
 """
 
+from tools.capacity.assumed import Assumed, Cards, assume
 from tools.capacity.budget import GpuBudget, Step, gpu_budget
 from tools.capacity.concurrency import Concurrency, Limit, Mix, Slots, concurrency, slots_for
+from tools.capacity.deployment import Deployment
+from tools.capacity.fraction import Card, automatic_fraction
 from tools.capacity.host import HostBudget, host_budget
 from tools.capacity.levers import Lever, levers
+from tools.capacity.picture import Bar, bars, svg, terminal
+from tools.capacity.report import Report
 from tools.capacity.scoring import score
 from tools.capacity.shape import ModelShape
 from tools.capacity.sums import Missing, Sum
+from tools.capacity.whatif import what_if
 
 __all__ = [
+    "Assumed",
+    "Bar",
+    "Card",
+    "Cards",
     "Concurrency",
+    "Deployment",
     "GpuBudget",
     "HostBudget",
     "Lever",
@@ -21,13 +32,20 @@ __all__ = [
     "Missing",
     "Mix",
     "ModelShape",
+    "Report",
     "Slots",
     "Step",
     "Sum",
+    "assume",
+    "automatic_fraction",
+    "bars",
     "concurrency",
     "gpu_budget",
     "host_budget",
     "levers",
     "score",
     "slots_for",
+    "svg",
+    "terminal",
+    "what_if",
 ]

@@ -2,7 +2,8 @@
 
 UsageError (exit 2)
 ├── ConfigUnreadable    config.json is not a model config, or lacks what a shape needs
-└── RowsUnreadable      a file of observed starts lacks its columns
+├── RowsUnreadable      a file of observed starts lacks its columns
+└── SettingRefused      a setting that is no memory lever, or that the version does not allow
 """
 
 from __future__ import annotations
@@ -16,3 +17,7 @@ class ConfigUnreadable(UsageError):
 
 class RowsUnreadable(UsageError):
     """A CSV of observed starts does not have the columns it should have."""
+
+
+class SettingRefused(UsageError):
+    """A setting cannot be evaluated, or the deployed version would refuse it."""

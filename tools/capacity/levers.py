@@ -42,6 +42,7 @@ class Lever:
     fits: bool
     binds: str
     gpu_free_gib: float | None
+    pool_gib: float
     sums: tuple[Sum, ...]
     why_not: str
     frontier: bool = False
@@ -57,7 +58,7 @@ def levers(facts: Facts, catalogue_has: Callable[[str], bool] | None = None) -> 
     if scenarios.missing:
         return scenarios.missing
     has = catalogue_has or (lambda flag: flag != "--dcp-size" or versions.has_dcp(server.version))
-    return _marked(_Catalogue(scenarios, has).all())
+    return _marked(Catalogue(scenarios, has).all())
 
 
 def _marked(found: list[Lever]) -> tuple[Lever, ...]:
@@ -79,7 +80,7 @@ def _marked(found: list[Lever]) -> tuple[Lever, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Move:
+class Move:
     """A change of settings with its flags and its risk; moves compose into combinations."""
 
     name: str
@@ -93,7 +94,9 @@ def _with_dcp(dcp: int, settings: Settings) -> Settings:
     return replace(settings, dcp=dcp)
 
 
-class _Catalogue:
+class Catalogue:
+    """Makes the levers of one server; `lever` evaluates any set of moves together."""
+
     def __init__(self, scenarios: Scenarios, has: Callable[[str], bool]) -> None:
         self._scenarios = scenarios
         self._server = scenarios.server
@@ -101,11 +104,11 @@ class _Catalogue:
         self._now = scenarios.evaluate(scenarios.now)
 
     def all(self) -> list[Lever]:
-        found = [self._lever("now", ())]
+        found = [self.lever("now", ())]
         element, fraction, slots = self._element(), self._fraction(), self._slots()
         dps, dcps = list(self._dp()), list(self._dcp())
         singles = [*slots, *fraction, *element, *dps, *dcps, *self._less_reserve()]
-        found += [self._lever(move.name, (move,)) for move in singles]
+        found += [self.lever(move.name, (move,)) for move in singles]
         for moves in self._combinations(element, fraction, dps, dcps):
             found += self._combined(moves)
         found += self._hicache(element)
@@ -113,7 +116,7 @@ class _Catalogue:
 
     # single levers --------------------------------------------------------------------------------------------------
 
-    def _slots(self) -> list[_Move]:
+    def _slots(self) -> list[Move]:
         """The limit on running requests, from what a request holds, at 0.9 of the pool."""
         held = self._scenarios.held_per_request()
         if held is None or not self._has("--max-running-requests"):
@@ -127,17 +130,17 @@ class _Catalogue:
         held = self._scenarios.held_per_request() or 1.0
         return max(1, round(0.9 * outcome.tokens_per_pool / held))
 
-    def _limit_move(self, per_pool: int, pools: int) -> _Move:
+    def _limit_move(self, per_pool: int, pools: int) -> Move:
         value = per_pool * max(pools, self._server.groups if not self._server.dp_attention else 1)
         typed = self._server.typed("max_running_requests")
-        return _Move(
+        return Move(
             "more slots",
             (("--max-running-requests", None if typed is None else str(typed.value), str(value)),),
             lambda settings: replace(settings, limit=value),
             "more requests decode at once: each one gets slower; past the pool, requests are retracted",
         )
 
-    def _fraction(self) -> list[_Move]:
+    def _fraction(self) -> list[Move]:
         now = self._server.fraction
         largest = fraction_sum(self._server)
         if now is None or largest is None:
@@ -146,15 +149,15 @@ class _Catalogue:
             return []
         return [self._fraction_move(largest.value, "larger static fraction")]
 
-    def _fraction_move(self, value: float, name: str) -> _Move:
-        return _Move(
+    def _fraction_move(self, value: float, name: str) -> Move:
+        return Move(
             name,
             (("--mem-fraction-static", f"{self._now.settings.fraction:g}", f"{value:g}"),),
             lambda settings: replace(settings, fraction=value),
             f"{headroom_gib(self._server):g} GiB stay for prefill activations: load-test the longest prompts",
         )
 
-    def _element(self) -> list[_Move]:
+    def _element(self) -> list[Move]:
         """FP8 for a cache of 2-byte elements, of the kind the GPU has."""
         if self._now.settings.element != 2.0 or not self._has("--kv-cache-dtype"):
             return []
@@ -165,7 +168,7 @@ class _Catalogue:
         if isinstance(self._server.shape and self._server.shape.full, Latent):
             risk += "; the attention backend must take FP8 MLA on this GPU"
         return [
-            _Move(
+            Move(
                 "FP8 KV cache",
                 (("--kv-cache-dtype", self._server.text("kv_cache_dtype") or None, dtype),),
                 lambda settings: replace(settings, element=1.0),
@@ -173,7 +176,7 @@ class _Catalogue:
             )
         ]
 
-    def _dp(self) -> Iterator[_Move]:
+    def _dp(self) -> Iterator[Move]:
         server, shape = self._server, self._server.shape
         if shape is None or server.pp > 1 or not self._has("--enable-dp-attention"):
             return
@@ -186,11 +189,11 @@ class _Catalogue:
             if dp != self._now.settings.dp and divides_attention(shape, server.tp, dp):
                 yield self._dp_move(dp)
 
-    def _dp_move(self, dp: int) -> _Move:
+    def _dp_move(self, dp: int) -> Move:
         on = () if self._server.dp_attention else (("--enable-dp-attention", None, "true"),)
         before = self._server.typed("dp_size")
         changes: tuple[Change, ...] = (*on, ("--dp-size", None if before is None else str(before.value), str(dp)))
-        return _Move(
+        return Move(
             f"DP attention, dp {dp}",
             changes,
             lambda settings: replace(settings, dp=dp),
@@ -198,7 +201,7 @@ class _Catalogue:
             "padding of DP batches is not in this sum",
         )
 
-    def _dcp(self) -> Iterator[_Move]:
+    def _dcp(self) -> Iterator[Move]:
         server, shape = self._server, self._server.shape
         if shape is None or not self._has("--dcp-size") or not versions.has_dcp(server.version) or not shape.latent:
             return
@@ -207,7 +210,7 @@ class _Catalogue:
             risk += "; the draft's cache stands on every rank and, its shape unknown, is not in this sum"
         for dcp in (2, 4, 8, 16):
             if dcp <= server.attn_tp and server.attn_tp % dcp == 0 and dcp != server.dcp:
-                yield _Move(
+                yield Move(
                     f"decode context parallel, dcp {dcp}",
                     (("--dcp-size", str(server.dcp) if server.dcp > 1 else None, str(dcp)),),
                     partial(_with_dcp, dcp),
@@ -217,13 +220,13 @@ class _Catalogue:
                     else "",
                 )
 
-    def _less_reserve(self) -> Iterator[_Move]:
+    def _less_reserve(self) -> Iterator[Move]:
         """Levers that give memory back to the reserve, and raise the fraction by what they give."""
         yield from self._smaller_chunk()
         yield from self._fewer_graphs()
         yield from self._no_speculation()
 
-    def _freeing(self, name: str, changes: tuple[Change, ...], freed: float, risk: str, off: bool = False) -> _Move:
+    def _freeing(self, name: str, changes: tuple[Change, ...], freed: float, risk: str, off: bool = False) -> Move:
         before = self._server.before_gib
         free = self._server.free_now_gib
         now = self._now.settings.fraction
@@ -240,11 +243,9 @@ class _Catalogue:
                 speculative=settings.speculative and not off,
             )
 
-        return _Move(
-            name, (*changes, *up), apply, risk, "" if up else "what it frees is less than 0.01 of the fraction"
-        )
+        return Move(name, (*changes, *up), apply, risk, "" if up else "what it frees is less than 0.01 of the fraction")
 
-    def _smaller_chunk(self) -> Iterator[_Move]:
+    def _smaller_chunk(self) -> Iterator[Move]:
         chunk = self._server.fact("chunked_prefill_size") or self._server.number("chunked_prefill_size")
         if chunk is None or chunk.value < 2 * _SMALLEST_CHUNK:
             return
@@ -257,7 +258,7 @@ class _Catalogue:
             "prefill gets slower; the gain is the version's own allowance of 1.5 MiB a token: measure it",
         )
 
-    def _fewer_graphs(self) -> Iterator[_Move]:
+    def _fewer_graphs(self) -> Iterator[Move]:
         largest = self._server.fact("graph_max_bs") or self._server.number("cuda_graph_max_bs")
         limit = self._server.running_limit
         if largest is None or limit is None or not self._has("--cuda-graph-max-bs"):
@@ -273,7 +274,7 @@ class _Catalogue:
             "larger batches would decode without graphs",
         )
 
-    def _no_speculation(self) -> Iterator[_Move]:
+    def _no_speculation(self) -> Iterator[Move]:
         if not self._server.algorithm or not self._server.has_draft:
             return
         parts = [self._server.fact(name, scope) for name, scope in (
@@ -303,8 +304,8 @@ class _Catalogue:
     # combinations ----------------------------------------------------------------------------------------------------
 
     def _combinations(
-        self, element: list[_Move], fraction: list[_Move], dps: list[_Move], dcps: list[_Move]
-    ) -> Iterator[tuple[_Move, ...]]:
+        self, element: list[Move], fraction: list[Move], dps: list[Move], dcps: list[Move]
+    ) -> Iterator[tuple[Move, ...]]:
         for first in element:
             for second in (*fraction, *dps, *dcps):
                 yield first, second
@@ -312,9 +313,9 @@ class _Catalogue:
             for second in fraction:
                 yield first, second
 
-    def _combined(self, moves: tuple[_Move, ...]) -> list[Lever]:
+    def _combined(self, moves: tuple[Move, ...]) -> list[Lever]:
         """The combination, and the same with as many slots as its pool holds where the limit binds."""
-        plain = self._lever(" + ".join(move.name for move in moves), moves)
+        plain = self.lever(" + ".join(move.name for move in moves), moves)
         if plain.binds != "slots" or plain.running is None:
             return [plain]
         outcome = self._outcome(moves)
@@ -322,9 +323,9 @@ class _Catalogue:
         if wanted <= self._scenarios.limit_per_pool(outcome.settings, outcome.tokens_per_pool):
             return [plain]
         more = self._limit_move(wanted, outcome.settings.dp)
-        return [plain, self._lever(f"{plain.name} + {more.name}", (*moves, more))]
+        return [plain, self.lever(f"{plain.name} + {more.name}", (*moves, more))]
 
-    def _hicache(self, element: list[_Move]) -> list[Lever]:
+    def _hicache(self, element: list[Move]) -> list[Lever]:
         server = self._server
         if not self._has("--enable-hierarchical-cache") or server.switch("disable_radix_cache"):
             return []
@@ -333,7 +334,7 @@ class _Catalogue:
             outcome = self._outcome(moves)
             ratio = outcome.largest_ratio
             move = self._hicache_move(min(ratio, 8.0) if ratio >= 1 else 2.0)
-            lever = self._lever(" + ".join([*(one.name for one in moves), move.name]), (*moves, move))
+            lever = self.lever(" + ".join([*(one.name for one in moves), move.name]), (*moves, move))
             if server.fact("mem_available_bytes") is None:
                 lever = replace(lever, fits=False, why_not="free host memory is not known: /proc/meminfo")
             elif ratio < _WORTHWHILE_RATIO:
@@ -342,7 +343,7 @@ class _Catalogue:
             found.append(lever)
         return found
 
-    def _hicache_move(self, ratio: float) -> _Move:
+    def _hicache_move(self, ratio: float) -> Move:
         server = self._server
         risk = "no running request is served from host memory; pinning takes minutes at the start"
         if server.has_draft and not versions.at_least(server.version, "0.5.12"):
@@ -353,17 +354,17 @@ class _Catalogue:
         )
         if self._now.settings.ratio:
             changes = changes[1:]
-        return _Move(f"HiCache, ratio {ratio:g}", changes, lambda settings: replace(settings, ratio=ratio), risk)
+        return Move(f"HiCache, ratio {ratio:g}", changes, lambda settings: replace(settings, ratio=ratio), risk)
 
     # evaluation ------------------------------------------------------------------------------------------------------
 
-    def _outcome(self, moves: tuple[_Move, ...]) -> Outcome:
+    def _outcome(self, moves: tuple[Move, ...]) -> Outcome:
         settings = self._scenarios.now
         for move in moves:
             settings = move.apply(settings)
         return self._scenarios.evaluate(settings)
 
-    def _lever(self, name: str, moves: tuple[_Move, ...]) -> Lever:
+    def lever(self, name: str, moves: tuple[Move, ...]) -> Lever:
         outcome = self._outcome(moves)
         now = self._now
         reasons = [move.why_not for move in moves if move.why_not]
@@ -395,11 +396,12 @@ class _Catalogue:
             fits=outcome.gpu_fits and outcome.host_fits,
             binds=outcome.binds,
             gpu_free_gib=outcome.gpu_free_gib,
+            pool_gib=outcome.pool_gib,
             sums=outcome.sums,
             why_not="; ".join(dict.fromkeys(reasons)),
         )
 
-    def _runs_into_slots(self, outcome: Outcome, moves: tuple[_Move, ...]) -> bool:
+    def _runs_into_slots(self, outcome: Outcome, moves: tuple[Move, ...]) -> bool:
         """A larger pool that the limit keeps from being used."""
         return (
             bool(moves)

@@ -8,7 +8,7 @@ kept apart by `Comparison.inferred`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import floor
 
@@ -160,7 +160,7 @@ class Start:
         return False if dated and dated < "2026-05" else None
 
 
-def compare(rows: list[Row]) -> list[Comparison]:
+def compare(rows: Sequence[Row]) -> list[Comparison]:
     """Everything that the rows let one test. Raises RowsUnreadable where columns are missing."""
     if rows and (lacking := [name for name in _NEEDED if name not in rows[0]]):
         raise RowsUnreadable(

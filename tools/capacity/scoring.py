@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
@@ -10,7 +11,7 @@ from tools.capacity.observed import Comparison, Row, compare
 GROUPS = ("size", "tokens", "host", "state", "draft", "auto_fraction", "running", "split")
 
 
-def score(rows: list[Row]) -> dict[str, Any]:
+def score(rows: Sequence[Row]) -> dict[str, Any]:
     """`{v, size: {n, inside_rounding, median, p90, max}, tokens: …, inferred: {size: …}, rows: […]}`.
 
     Errors are absolute fractions in the sums and signed in the rows; a group without a row has n 0 and null errors.

@@ -1,0 +1,175 @@
+"""A deployment that does not run yet: facts from a config.json and a number of cards, estimated and said to be.
+
+Free memory before loading: from logs, 0.8 to 1.5 GiB under the nominal size on one GPU, 2 to 2.5 at tp 8. Weights: the
+checkpoint's size if known, else from the dimensions; what stands whole on every rank makes the range.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tools.capacity.budget import tokens_sum
+from tools.capacity.concurrency import Mix
+from tools.capacity.deployment import Deployment
+from tools.capacity.errors import SettingRefused
+from tools.capacity.fraction import Card, automatic_fraction
+from tools.capacity.shape import Latent, ModelShape, text_part
+from tools.capacity.sums import GIB
+from transcripts.facts import Fact, Facts
+
+_PLAN = "the plan's assumption"
+
+
+@dataclass(frozen=True, slots=True)
+class Cards:
+    """`8x96`: how many, and the nominal size of one in GB as the vendor names it."""
+
+    count: int
+    nominal_gb: float
+
+    @classmethod
+    def parse(cls, text: str) -> Cards:
+        match = re.fullmatch(r"(\d+)\s*[x×*]\s*(\d+(?:\.\d+)?)(?:\s*[gG][iI]?[bB]?)?", text.strip())
+        if match is None or int(match.group(1)) < 1 or float(match.group(2)) <= 0:
+            raise SettingRefused(f"{text!r} is not a number of cards.", "Write COUNTxSIZE, as 8x96 for 8 of 96 GB.")
+        return cls(int(match.group(1)), float(match.group(2)))
+
+
+@dataclass(frozen=True, slots=True)
+class Assumed:
+    """Facts with the middle, and with the worst and best of the estimated inputs."""
+
+    middle: Facts
+    worst: Facts
+    best: Facts
+
+
+def assume(
+    config: Mapping[str, Any],
+    cards: Cards,
+    version: str,
+    settings: Mapping[str, str] | None = None,
+    checkpoint_bytes: int | None = None,
+    weights_gib: float | None = None,
+    ram_gib: float | None = None,
+    mix: Mix | None = None,
+) -> Assumed:
+    """Facts of a start that nobody has seen. `settings` are server arguments by destination (`tp_size`: "8")."""
+    given = dict(settings or {})
+    given.setdefault("tp_size", str(cards.count))
+    shape = ModelShape.from_config(config)
+    tp, pp = int(given["tp_size"]), int(given.get("pp_size", "1"))
+    low, high = (
+        (weights_gib, weights_gib) if weights_gib else weights_range_gib(config, shape, tp, pp, checkpoint_bytes)
+    )
+    under_low, under_high = (0.8, 1.5) if tp * pp == 1 else (1.5, 2.5)
+    if "mem_fraction_static" not in given:
+        card = Card(cards.nominal_gb * 1024, tp, pp)
+        speculative = given.get("speculative_algorithm", "").upper()
+        given["mem_fraction_static"] = f"{automatic_fraction(card, speculative=speculative, vision=shape.vision):.4f}"
+    common = [
+        Fact("version", version, "", "claimed", _PLAN),
+        Fact("model_config", json.dumps(config), "", "observed", "config.json"),
+        *(
+            Fact("gpu_memory_mib", cards.nominal_gb * 1024, "MiB", "claimed", _PLAN, f"gpu{index}")
+            for index in range(cards.count)
+        ),
+        *(Fact("server_arg", value, "", "claimed", _PLAN, name) for name, value in given.items()),
+    ]
+    if ram_gib is not None:
+        common += [
+            Fact("mem_available_bytes", int(ram_gib * GIB), "bytes", "claimed", _PLAN),
+            Fact("mem_total_bytes", int(ram_gib * GIB), "bytes", "claimed", _PLAN),
+        ]
+    if mix is not None:
+        held = mix.prompt_tokens + mix.output_tokens / 2
+        common.append(Fact("tokens_per_request", held, "tokens", "claimed", _PLAN))
+
+    def start(under: float, weights: float) -> Facts:
+        before = cards.nominal_gb - under
+        facts = Facts(
+            [
+                *common,
+                Fact("weights_before_gib", before, "GiB", "estimated", _PLAN),
+                Fact("weights_after_gib", before - weights, "GiB", "estimated", _PLAN),
+            ]
+        )
+        tokens = tokens_sum(Deployment(facts))
+        if tokens is None or tokens.value <= 0:
+            return facts
+        return Facts([*facts, Fact("kv_pool", int(tokens.value), "tokens", "estimated", _PLAN)])
+
+    middle = start((under_low + under_high) / 2, (low + high) / 2)
+    return Assumed(middle, start(under_high, high), start(under_low, low))
+
+
+def weights_range_gib(
+    config: Mapping[str, Any], shape: ModelShape, tp: int, pp: int = 1, checkpoint_bytes: int | None = None
+) -> tuple[float, float]:
+    """GiB of weights on one rank, least and most.
+
+    Never the checkpoint over tp alone: what every rank keeps whole (MLA's down-projections, routers, norms, a vision
+    tower, and with few heads the keys) is the difference. Without a checkpoint size 6 % either way are unknown.
+    """
+    total = float(checkpoint_bytes) if checkpoint_bytes else _parameter_bytes(config, shape)
+    whole = _replicated_bytes(config, shape)
+    ranks = tp * pp
+    per_rank = total / ranks + whole * (1 - 1 / tp) / pp
+    doubt = 0.02 if checkpoint_bytes else 0.06
+    return per_rank * (1 - doubt) / GIB, per_rank * (1 + doubt) / GIB
+
+
+def _weight_bytes(config: Mapping[str, Any]) -> float:
+    """Bytes per element of the bulk of the weights, from the quantization block."""
+    block = config.get("quantization_config") or text_part(config).get("quantization_config")
+    if not isinstance(block, Mapping):
+        return 2.0
+    bits = block.get("bits")
+    groups = block.get("config_groups")
+    if bits is None and isinstance(groups, Mapping):
+        first: Any = next(iter(groups.values()), None)
+        weights = first.get("weights") if isinstance(first, Mapping) else None
+        bits = weights.get("num_bits") if isinstance(weights, Mapping) else None
+    method = f"{block.get('quant_method', '')} {block.get('quant_algo', '')} {block.get('format', '')}".lower()
+    if bits is None:
+        bits = 4 if re.search(r"fp4|int4|awq|gptq|w4|pack-quantized", method) else 8 if "8" in method else 16
+    scales = 1 / 16 if int(bits) == 4 else 0.0
+    return int(bits) / 8 + scales
+
+
+def _parameter_bytes(config: Mapping[str, Any], shape: ModelShape) -> float:
+    text = text_part(config)
+    each = _weight_bytes(config)
+    hidden, layers = shape.hidden, shape.layers
+    embeddings = shape.vocabulary * hidden * (1 if text.get("tie_word_embeddings") else 2)
+    experts = int(text.get("n_routed_experts") or text.get("num_experts") or text.get("num_local_experts") or 0)
+    expert_width = int(text.get("moe_intermediate_size") or text.get("intermediate_size") or 4 * hidden)
+    dense_width = int(text.get("intermediate_size") or 4 * hidden)
+    dense_layers = int(text.get("first_k_dense_replace") or 0) if experts else layers
+    shared = int(text.get("n_shared_experts") or 0)
+    feed_forward = dense_layers * 3 * hidden * dense_width
+    routed = (layers - dense_layers) * experts * 3 * hidden * expert_width if experts else 0
+    beside = (layers - dense_layers) * shared * 3 * hidden * expert_width if experts else 0
+    spread = max(1, layers) / max(1, shape.full.layers)
+    attention = shape.attention_weight_elements * spread
+    bulk = (routed if experts else feed_forward) * each
+    rest = (embeddings + beside + (feed_forward if experts else 0)) * (2.0 if each < 1 else max(each, 1.0))
+    return bulk + rest + attention * (2.0 if each < 1 else each) + _replicated_bytes(config, shape)
+
+
+def _replicated_bytes(config: Mapping[str, Any], shape: ModelShape) -> float:
+    """What stands whole on every rank, in bytes of 2-byte elements."""
+    text = text_part(config)
+    elements = 0.0
+    if isinstance(shape.full, Latent):
+        down = int(text.get("q_lora_rank") or 0) + shape.full.lora_rank + shape.full.rope_dim
+        elements += shape.full.layers * shape.hidden * down
+    experts = int(text.get("n_routed_experts") or text.get("num_experts") or text.get("num_local_experts") or 0)
+    elements += shape.layers * experts * shape.hidden
+    if shape.vision is not None:
+        elements += shape.vision.layers * 12 * shape.vision.hidden**2
+    return 2.0 * elements

@@ -1,0 +1,190 @@
+"""The plan of one deployment as a document and as text for a terminal; pure, made from facts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from tools.capacity.budget import gpu_budget
+from tools.capacity.concurrency import Concurrency, Mix, Slots, concurrency, slots_for
+from tools.capacity.host import HostBudget, host_budget
+from tools.capacity.levers import Lever, levers
+from tools.capacity.picture import bars, terminal
+from tools.capacity.sums import GB, Missing, Sum
+from tools.capacity.whatif import what_if
+from transcripts.facts import Fact, Facts
+
+
+class Report:
+    """What `plan` prints, computed once: the GPU step by step, the levers, host memory, walls, and their sums.
+
+    `ends` are the same deployment with the worst and the best of what is only estimated; they make the ranges.
+    """
+
+    def __init__(
+        self,
+        facts: Facts,
+        settings: Mapping[str, str] | None = None,
+        mix: Mix | None = None,
+        ends: tuple[Facts, ...] = (),
+        catalogue_has: Callable[[str], bool] | None = None,
+    ) -> None:
+        if mix is not None:
+            held = mix.prompt_tokens + mix.output_tokens / 2
+            facts = Facts([*facts, Fact("tokens_per_request", held, "tokens", "claimed", "operator")])
+        self.budget = gpu_budget(facts)
+        found = levers(facts, catalogue_has)
+        self.levers: list[Lever] = [lever for lever in found if isinstance(lever, Lever)]
+        self.missing = [*self.budget.missing, *(one for one in found if not isinstance(one, Lever))]
+        if settings:
+            chosen = what_if(facts, settings, catalogue_has)
+            if isinstance(chosen, Lever):
+                self.levers.insert(1, chosen)
+        self.walls = concurrency(facts, mix)
+        self.slots = slots_for(facts)
+        self.host = host_budget(facts)
+        self._ranges = [_tokens_by_name(end, settings or {}) for end in ends]
+        shown = [lever for lever in self.levers[1:] if lever.frontier or lever.name == "as set"]
+        self.bars = bars(self.budget, self.levers[0], shown[:6]) if self.levers else ()
+
+    def as_json(self) -> dict[str, Any]:
+        document: dict[str, Any] = {
+            "v": 1,
+            "steps": [
+                {
+                    "name": step.name,
+                    "gib": step.gib,
+                    "left_gib": step.left_gib,
+                    "grade": step.grade,
+                    "from": step.source,
+                    "why_not_spare": step.why_not_spare,
+                }
+                for step in self.budget.steps
+            ],
+            "largest_fraction": self.budget.largest_fraction,
+            "headroom_gib": self.budget.headroom_gib,
+            "levers": [self._lever(lever) for lever in self.levers],
+            "arithmetic": [entry.as_json() for entry in self.sums()],
+            "missing": [{"what": one.what, "facts": list(one.facts), "how": one.how} for one in self._lacking()],
+        }
+        if isinstance(self.slots, Slots):
+            document["slots"] = {"value": self.slots.value, "per_pool": self.slots.per_rank, "wall": self.slots.wall}
+        if isinstance(self.walls, Concurrency):
+            document["concurrency"] = {
+                "binds": self.walls.binds,
+                "running": self.walls.running,
+                "limits": {limit.name: limit.requests for limit in self.walls.limits},
+            }
+        if isinstance(self.host, HostBudget):
+            document["host"] = _host_json(self.host)
+        return document
+
+    def _lever(self, lever: Lever) -> dict[str, Any]:
+        found: dict[str, Any] = {
+            "name": lever.name,
+            "changes": [{"flag": flag, "from": before, "to": after} for flag, before, after in lever.changes],
+            "tokens": lever.tokens,
+            "longest_request": lever.longest_request,
+            "running": lever.running,
+            "binds": lever.binds,
+            "prefix_tokens": lever.prefix_tokens,
+            "host_gb": lever.host_gb,
+            "factor": lever.factor,
+            "running_factor": lever.running_factor,
+            "prefix_factor": lever.prefix_factor,
+            "restart": lever.restart,
+            "risk": lever.risk,
+            "fits": lever.fits,
+            "frontier": lever.frontier,
+            "gpu_free_gib": lever.gpu_free_gib,
+            "why_not": lever.why_not,
+        }
+        if self._ranges:
+            found["tokens_range"] = self._range(lever)
+        return found
+
+    def _range(self, lever: Lever) -> tuple[int, int]:
+        """Fewest and most tokens over the ends of what is estimated; 0 where an end leaves no pool."""
+        ends = [end.get(lever.name, 0) for end in self._ranges]
+        return min(ends), max(ends)
+
+    def sums(self) -> Iterator[Sum]:
+        yield from self.budget.sums
+        if isinstance(self.host, HostBudget):
+            yield from self.host.sums
+        if isinstance(self.slots, Slots):
+            yield from self.slots.sums
+            yield self.slots.reserve
+        if isinstance(self.walls, Concurrency):
+            yield from (limit.sum for limit in self.walls.limits)
+        for lever in self.levers[1:]:
+            yield from (entry for entry in lever.sums if lever.frontier and entry.name != "pool_budget")
+
+    def _lacking(self) -> list[Missing]:
+        found = list(self.missing)
+        for one in (self.walls, self.slots, self.host):
+            if isinstance(one, tuple):
+                found += [entry for entry in one if isinstance(entry, Missing)]
+        return list({entry.what: entry for entry in found}.values())
+
+    def text(self, everything: bool, explain: bool) -> Iterator[str]:
+        """The plan for a terminal."""
+        for step in self.budget.steps:
+            yield f"{step.gib:9.2f} GiB  {step.name:<34} {step.grade:<9} {step.why_not_spare}"
+        if self.levers:
+            yield ""
+            yield f"{'':2}{'lever':<58}{'tokens':>12}{'x':>7}{'running':>9}{'prefixes':>12}{'host GB':>9}  restart"
+            for lever in self.levers:
+                if everything or lever.frontier or lever.name in ("now", "as set") or " + " not in lever.name:
+                    yield from self._row(lever)
+            yield "* the sensible frontier: nothing that fits beats it at everything"
+        yield from terminal(self.bars, 100)
+        for one in self._lacking():
+            yield f"not known: {one.what}; to get it: {one.how}"
+        if explain:
+            yield ""
+            yield from dict.fromkeys(entry.line() for entry in self.sums())
+
+    def _row(self, lever: Lever) -> Iterator[str]:
+        mark = "*" if lever.frontier else " "
+        running = "-" if lever.running is None else str(lever.running)
+        yield (
+            f"{mark:2}{lever.name:<58}{lever.tokens:>12,}{lever.factor:>6.2f}x{running:>9}{lever.prefix_tokens:>12,}"
+            f"{lever.host_gb:>9.1f}  {'yes' if lever.restart else 'no':<4}{'' if lever.fits else 'does not fit'}"
+        )
+        if self._ranges:
+            low, high = self._range(lever)
+            yield f"    estimated: {low:,} to {high:,} tokens; weights and free memory of a start close the range"
+        if lever.why_not:
+            yield f"    but: {lever.why_not}"
+        if lever.risk:
+            yield f"    risk: {lever.risk}"
+
+
+def _tokens_by_name(facts: Facts, settings: Mapping[str, str]) -> dict[str, int]:
+    found = {lever.name: lever.tokens for lever in levers(facts) if isinstance(lever, Lever)}
+    chosen = what_if(facts, settings) if settings else None
+    return found | ({chosen.name: chosen.tokens} if isinstance(chosen, Lever) else {})
+
+
+def _host_json(host: HostBudget) -> dict[str, Any]:
+    return {
+        "ratio": host.ratio,
+        "ranks": host.ranks,
+        "per_rank_gb": host.per_rank_gb,
+        "total_gb": host.total_gb,
+        "total_gib": host.total_gib,
+        "distinct_gb": host.distinct_bytes / GB,
+        "limit_gb": host.limit_bytes / GB,
+        "limit_from": host.limit_from,
+        "fits": host.fits,
+        "largest_ratio": host.largest_ratio,
+        "largest_ratio_bare": host.largest_ratio_bare,
+        "own_check": host.own_check,
+        "own_check_passes": host.own_check_passes,
+        "own_check_largest_ratio": host.own_check_largest_ratio,
+        "prefix_tokens": host.prefix_tokens,
+        "running_factor": host.running_factor,
+        "numa": host.numa,
+        "warnings": list(host.warnings),
+    }

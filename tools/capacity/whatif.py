@@ -1,0 +1,101 @@
+"""Settings that an operator names, evaluated whole: `--set kv-cache-dtype=fp8_e4m3 --set dp-size=4`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from tools.capacity import pools, versions
+from tools.capacity.deployment import Deployment
+from tools.capacity.errors import SettingRefused
+from tools.capacity.levers import Catalogue, Change, Lever, Move
+from tools.capacity.scenario import Scenarios, Settings, divides_attention
+from tools.capacity.sums import Missing
+from transcripts.facts import Facts
+
+_SWITCHES = ("enable-dp-attention", "enable-hierarchical-cache", "disable-speculative")
+
+
+def what_if(
+    facts: Facts, wanted: Mapping[str, str], catalogue_has: Callable[[str], bool] | None = None
+) -> Lever | tuple[Missing, ...]:
+    """The named settings as one lever, checked together. Raises SettingRefused for what the version does not allow."""
+    server = Deployment(facts)
+    scenarios = Scenarios(server)
+    if scenarios.missing:
+        return scenarios.missing
+    settings = scenarios.now
+    changes: list[Change] = []
+    for name, value in wanted.items():
+        flag = "--" + name.removeprefix("--").replace("_", "-")
+        if catalogue_has is not None and flag[2:] not in _SWITCHES and not catalogue_has(flag):
+            raise SettingRefused(f"SGLang {server.version} has no {flag}.", "`sglscout flags` lists what it has.")
+        settings = _apply(server, settings, flag[2:], value)
+        before = server.setting(flag[2:].replace("-", "_"))
+        changes.append((flag, None if before is None else str(before.value), value))
+    _check(server, settings, wanted)
+    final = settings
+    has = catalogue_has or (lambda flag: True)
+    return Catalogue(scenarios, has).lever("as set", (Move("as set", tuple(changes), lambda _: final, ""),))
+
+
+def _apply(server: Deployment, settings: Settings, name: str, value: str) -> Settings:
+    if name == "kv-cache-dtype":
+        element = pools.element_bytes(value, server.shape.element_bytes if server.shape else 2.0)
+        if element is None:
+            raise SettingRefused(f"--{name} {value} is no KV cache type.", "Types: bf16, fp8_e4m3, fp8_e5m2, fp4_e2m1.")
+        return replace(settings, element=element)
+    if name in _SWITCHES:
+        return _switched(settings, name)
+    number = _number(name, value)
+    if name == "mem-fraction-static":
+        if not 0 < number < 1:
+            raise SettingRefused(f"--{name} {value} does not lie between 0 and 1.", "0.88, for instance.")
+        return replace(settings, fraction=number)
+    if name == "hicache-ratio":
+        return replace(settings, ratio=number)
+    whole = {
+        "dp-size": lambda: replace(settings, dp=int(number)),
+        "dcp-size": lambda: replace(settings, dcp=int(number)),
+        "max-running-requests": lambda: replace(settings, limit=int(number)),
+    }
+    if name not in whole:
+        known = ("kv-cache-dtype", "mem-fraction-static", "hicache-ratio", *whole, *_SWITCHES)
+        raise SettingRefused(f"--{name} is not one of the memory levers.", f"Levers: {', '.join(known)}.")
+    if number != int(number) or number < 1:
+        raise SettingRefused(f"--{name} {value} is not a whole number from 1.", "Give one.")
+    return whole[name]()
+
+
+def _switched(settings: Settings, name: str) -> Settings:
+    if name == "disable-speculative":
+        return replace(settings, speculative=False)
+    if name == "enable-hierarchical-cache":
+        return replace(settings, ratio=settings.ratio or 2.0)
+    return settings
+
+
+def _number(name: str, value: str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        raise SettingRefused(f"--{name} {value} is not a number.", "Give one.") from None
+
+
+def _check(server: Deployment, settings: Settings, wanted: Mapping[str, str]) -> None:
+    """Rules of the code on the settings together."""
+    shape = server.shape
+    if shape is not None and not divides_attention(shape, server.tp, settings.dp):
+        raise SettingRefused(
+            f"dp {settings.dp} does not divide tp {server.tp} and the attention heads.", "Take a divisor of tp."
+        )
+    if settings.dp > 1 and server.algorithm in ("STANDALONE", "NGRAM") and settings.speculative:
+        raise SettingRefused(f"{server.algorithm} does not run with DP attention.", "Take another draft, or dp 1.")
+    if settings.dcp > 1 and not versions.has_dcp(server.version):
+        raise SettingRefused(f"SGLang {server.version} has no --dcp-size.", "It came with 0.5.16.")
+    if settings.dcp > 1 and (server.tp // settings.dp) % settings.dcp:
+        raise SettingRefused(f"dcp {settings.dcp} does not divide the {server.tp // settings.dp} attention ranks.")
+    if settings.dcp > 1 and settings.ratio and server.has_draft and settings.speculative:
+        raise SettingRefused("HiCache takes no draft model under --dcp-size.", "Drop one of the three.")
+    if "hicache-ratio" in wanted and settings.ratio <= 1 and versions.host_pool_must_exceed_device(server.version):
+        raise SettingRefused("the host pool must be larger than the device pool.", "Take a ratio above 1.")
