@@ -5,7 +5,39 @@ Reads text and syntax trees only. Nothing of SGLang is imported or run here, and
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+from tools.source.catalogue import Dynamic, Flag, FlagCatalogue
+from tools.source.launch import Launch, Problem, check_command, parse_launch
+from tools.source.rule_scan import Rule
 from tools.source.search import Hit, SearchResult
 from tools.source.source import Difference, Source, obtain
+from tools.source.store import TreeStore
 
-__all__ = ["Difference", "Hit", "SearchResult", "Source", "obtain"]
+if TYPE_CHECKING:
+    from tools.toolbox import Tool
+
+__all__ = [
+    "Difference",
+    "Dynamic",
+    "Flag",
+    "FlagCatalogue",
+    "Hit",
+    "Launch",
+    "Problem",
+    "Rule",
+    "SearchResult",
+    "Source",
+    "TreeStore",
+    "check_command",
+    "obtain",
+    "parse_launch",
+    "tools_for",
+]
+
+
+def tools_for(source: Source) -> tuple[Tool[Any], ...]:
+    """The tools of a researcher over one tree: search, read, list, flag, rules, usage."""
+    from tools.source.toolset import tools_for as over
+
+    return over(source)

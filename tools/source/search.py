@@ -25,6 +25,7 @@ from tools.source.errors import PatternError, SearchTimeout, SourceUnavailable
 
 SECONDS: Final = 20.0
 LIMIT: Final = 100
+EVERYTHING: Final = 1_000_000
 NEWLINE: Final = re.compile(r"(?<!\\)(?:\\\\)*(?:\\n|\\x0[aA]|\\x\{0*[aA]\})|\n")
 WORKER: Final = Path(__file__).with_name("search_worker.py")
 
@@ -147,10 +148,7 @@ def request_for(
     """The worker's request. Raises PatternError."""
     if not pattern:
         raise PatternError("the pattern is empty.", "Give a word or a regular expression; use `list` to see files.")
-    if literal:
-        written = re.escape(pattern)
-    else:
-        written = pattern
+    written = re.escape(pattern) if literal else pattern
     if not multiline and NEWLINE.search(pattern if not literal else pattern.replace("\\", "")):
         raise PatternError("the pattern has a newline and lines are searched one by one.", "Pass multiline.")
     needs = _needed_literal(written, ignore_case) if multiline else ""

@@ -7,12 +7,17 @@ import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Final
 
 from tools.source import search as searching
+from tools.source.catalogue import FlagCatalogue
 from tools.source.errors import PathError
 from tools.source.globs import select
+from tools.source.knowledge import Knowledge
+from tools.source.rule_scan import Rule
+from tools.source.rules import Family
 from tools.source.search import LIMIT, SECONDS, SearchResult
 from tools.source.store import Origin, Placed, TreeStore
 from transcripts.errors import UsageError
@@ -34,7 +39,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Source:
-    """One tree. `root` contains srt/; `version` may be empty for a checkout that does not say; paths are from `root`."""
+    """One tree. `root` contains srt/, paths are from there; `version` is empty for a checkout that does not say."""
 
     root: Path
     version: str
@@ -136,6 +141,30 @@ class Source:
             return False
         there = [" ".join(each.split()) for each in lines[line - 1 : line - 1 + len(wanted)]] if line >= 1 else []
         return bool("".join(wanted)) and there == wanted
+
+    def catalogue(self) -> FlagCatalogue:
+        """The flags of this version; read once, then from the cache. Raises SourceUnavailable."""
+        return self._knowledge.catalogue()
+
+    def rules(self, flag: str) -> tuple[Rule, ...]:
+        """What the code enforces or changes about a flag, nearest first. Raises UnknownFlag."""
+        return self._knowledge.rules(flag)
+
+    def family(self, flag: str) -> Family:
+        """The flags that rules of a flag are about. Raises UnknownFlag."""
+        return self._knowledge.family(flag)
+
+    def handler_rules(self) -> list[Rule]:
+        """Every rule in the handlers of this version, whichever flag it is about."""
+        return self._knowledge.handlers()
+
+    def usage(self, flag: str) -> str:
+        """A short path through the code: where a flag is defined, handled and read. Raises UnknownFlag."""
+        return self._knowledge.usage(flag)
+
+    @cached_property
+    def _knowledge(self) -> Knowledge:
+        return Knowledge(self.placed, self.version)
 
     def _no_path(self, path: str) -> PathError:
         known = list(self.placed.manifest.files)

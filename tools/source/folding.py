@@ -1,0 +1,599 @@
+"""Values of expressions in a tree, worked out from its syntax alone: constants, lists, enums, small functions.
+
+What cannot be known without running code raises Unfoldable with the expression. Environment variables have the default
+that the tree declares for them, `sys.modules` is empty: the state of a process that has just started.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+DEPTH_LIMIT: Final = 40
+STEPS_LIMIT: Final = 200_000
+SIZE_LIMIT: Final = 100_000
+TYPES: Final = ("str", "int", "float", "bool", "list", "dict", "set", "tuple", "object", "bytes")
+PURE: Final[dict[str, Callable[..., Any]]] = {
+    "len": len, "sorted": sorted, "min": min, "max": max, "str": str, "int": int, "float": float, "bool": bool,
+    "tuple": tuple, "set": set, "frozenset": frozenset, "dict": dict, "list": list, "abs": abs, "repr": repr,
+}  # fmt: skip
+METHODS: Final = frozenset(
+    "lower upper strip lstrip rstrip replace split join format keys values items copy startswith endswith title "
+    "removeprefix removesuffix union intersection difference index count get".split()
+)
+MUTATORS: Final = frozenset("append extend add update remove discard insert".split())
+
+
+class Unfoldable(Exception):
+    """The value is not known before the code runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class External:
+    """A name of a package that is not in the tree, like argparse.SUPPRESS."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a record class; `default` is MISSING where there is none."""
+
+    name: str
+    default: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A member of an enum."""
+
+    name: str
+    value: Any
+
+
+@dataclass(slots=True, eq=False)
+class Module:
+    """One file of the tree, parsed."""
+
+    name: str
+    path: str
+    tree: ast.Module
+    bound: dict[str, ast.AST] = field(default_factory=dict)
+    stars: list[ast.ImportFrom] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClassRef:
+    module: Module
+    node: ast.ClassDef
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FunctionRef:
+    module: Module
+    node: ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(slots=True)
+class Scope:
+    """Where a name is looked up: local values, then the class, then the module."""
+
+    module: Module
+    local: dict[str, Any] = field(default_factory=dict)
+    owner: ClassRef | None = None
+
+
+MISSING: Final = External("MISSING")
+
+
+class Modules:
+    """The modules of a tree, parsed when first asked for."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._known: dict[str, Module | None] = {}
+
+    def by_path(self, path: str) -> Module | None:
+        """The module at a path from the package root; None if there is none or it does not parse."""
+        name = "sglang." + path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        if name not in self._known:
+            self._known[name] = self._parse(name, path)
+        return self._known[name]
+
+    def by_name(self, name: str) -> Module | None:
+        """The module `sglang.a.b`; None if the tree has none."""
+        if name in self._known:
+            return self._known[name]
+        if name != "sglang" and not name.startswith("sglang."):
+            return None
+        stem = name.removeprefix("sglang").lstrip(".").replace(".", "/")
+        for path in (f"{stem}.py", f"{stem}/__init__.py".lstrip("/")):
+            if (self.root / path).is_file():
+                self._known[name] = self._parse(name, path)
+                return self._known[name]
+        self._known[name] = None
+        return None
+
+    def _parse(self, name: str, path: str) -> Module | None:
+        try:
+            tree = ast.parse((self.root / path).read_bytes())
+        except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
+        module = Module(name, path, tree)
+        _bind(module, tree.body)
+        return module
+
+
+def _bind(module: Module, body: list[ast.stmt]) -> None:
+    """Note what each name of a module was last bound to; conditional bindings never replace plain ones."""
+    nested: list[ast.stmt] = []
+    for statement in body:
+        match statement:
+            case ast.Assign(targets=targets):
+                for target in targets:
+                    if isinstance(target, ast.Name):
+                        module.bound[target.id] = statement
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr()):
+                module.bound[name] = statement
+            case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                module.bound[name] = statement
+            case ast.Import() | ast.ImportFrom():
+                for alias in statement.names:
+                    if alias.name == "*" and isinstance(statement, ast.ImportFrom):
+                        module.stars.append(statement)
+                    else:
+                        module.bound[alias.asname or alias.name.split(".")[0]] = statement
+            case ast.If(body=inner, orelse=other):
+                nested += [*inner, *other]
+            case ast.Try(body=inner, handlers=handlers):
+                nested += [*inner, *(each for handler in handlers for each in handler.body)]
+    if nested:
+        behind = Module(module.name, module.path, module.tree)
+        _bind(behind, nested)
+        for name, node in behind.bound.items():
+            module.bound.setdefault(name, node)
+        module.stars += behind.stars
+
+
+class Folder:
+    """Works values out. One for each tree; results of module names are kept."""
+
+    def __init__(self, modules: Modules) -> None:
+        self.modules = modules
+        self._values: dict[tuple[str, str], Any] = {}
+        self._busy: set[tuple[str, str]] = set()
+        self._depth = self._steps = 0
+
+    def fold(self, node: ast.AST, scope: Scope) -> Any:
+        """The value of an expression. Raises Unfoldable."""
+        self._depth += 1
+        self._steps += 1
+        try:
+            if self._depth > DEPTH_LIMIT or self._steps > STEPS_LIMIT:
+                raise Unfoldable("too deep")
+            return self._fold(node, scope)
+        except (TypeError, ValueError, KeyError, IndexError, AttributeError, ZeroDivisionError, OverflowError) as error:
+            raise Unfoldable(str(error)) from error
+        finally:
+            self._depth -= 1
+            if not self._depth:
+                self._steps = 0
+
+    def _fold(self, node: ast.AST, scope: Scope) -> Any:  # noqa: C901 - one case for each kind of expression
+        match node:
+            case ast.Constant(value=value):
+                return value
+            case ast.Name(id=name):
+                return self.name(name, scope)
+            case ast.Attribute(value=inner, attr=attribute):
+                return self._attribute(self.fold(inner, scope), attribute)
+            case ast.List(elts=items):
+                return self._items(items, scope)
+            case ast.Tuple(elts=items):
+                return tuple(self._items(items, scope))
+            case ast.Set(elts=items):
+                return set(self._items(items, scope))
+            case ast.Dict(keys=keys, values=values):
+                found: dict[Any, Any] = {}
+                for key, value in zip(keys, values, strict=True):
+                    if key is None:
+                        found.update(self.fold(value, scope))
+                    else:
+                        found[self.fold(key, scope)] = self._loosely(value, scope)
+                return found
+            case ast.JoinedStr(values=parts):
+                return "".join(str(self._part(part, scope)) for part in parts)
+            case ast.BinOp(left=left, op=operator, right=right):
+                return _binary(operator, self.fold(left, scope), self.fold(right, scope))
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return -self.fold(operand, scope)
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                return not self.fold(operand, scope)
+            case ast.BoolOp(op=operator, values=values):
+                return self._boolean(operator, values, scope)
+            case ast.Compare(left=left, ops=[operator], comparators=[right]):
+                return _compare(operator, self.fold(left, scope), self.fold(right, scope))
+            case ast.IfExp(test=test, body=body, orelse=other):
+                return self.fold(body if self.fold(test, scope) else other, scope)
+            case ast.Subscript(value=inner, slice=index):
+                return self.fold(inner, scope)[self.fold(index, scope)]
+            case ast.ListComp() | ast.GeneratorExp() | ast.SetComp():
+                return self._comprehension(node, scope)
+            case ast.Call():
+                return self._call(node, scope)
+        raise Unfoldable(ast.unparse(node))
+
+    def _items(self, items: list[ast.expr], scope: Scope) -> list[Any]:
+        found: list[Any] = []
+        for item in items:
+            if isinstance(item, ast.Starred):
+                found.extend(self.iterate(self.fold(item.value, scope)))
+            else:
+                found.append(self.fold(item, scope))
+        return found
+
+    def _loosely(self, node: ast.expr, scope: Scope) -> Any:
+        """A value of a dict whose keys are what matters."""
+        try:
+            return self.fold(node, scope)
+        except Unfoldable:
+            return External(ast.unparse(node))
+
+    def _part(self, part: ast.expr, scope: Scope) -> Any:
+        return self.fold(part.value if isinstance(part, ast.FormattedValue) else part, scope)
+
+    def _boolean(self, operator: ast.boolop, values: list[ast.expr], scope: Scope) -> Any:
+        result: Any = None
+        for value in values:
+            result = self.fold(value, scope)
+            if bool(result) is isinstance(operator, ast.Or):
+                return result
+        return result
+
+    def _comprehension(self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp, scope: Scope) -> Any:
+        if len(node.generators) != 1 or not isinstance(node.generators[0].target, ast.Name):
+            raise Unfoldable(ast.unparse(node))
+        loop = node.generators[0]
+        assert isinstance(loop.target, ast.Name)
+        found: list[Any] = []
+        for item in self.iterate(self.fold(loop.iter, scope)):
+            inner = Scope(scope.module, {**scope.local, loop.target.id: item}, scope.owner)
+            if all(self.fold(test, inner) for test in loop.ifs):
+                found.append(self.fold(node.elt, inner))
+        return set(found) if isinstance(node, ast.SetComp) else found
+
+    def iterate(self, value: Any) -> list[Any]:
+        """The items of a value, members for an enum. Raises Unfoldable."""
+        if isinstance(value, ClassRef):
+            return self.members(value)
+        if isinstance(value, (list, tuple, set, frozenset, dict, str)) or type(value).__name__.startswith("dict_"):
+            items = list(value)
+            if len(items) <= SIZE_LIMIT:
+                return items
+        raise Unfoldable("not a sequence that is known")
+
+    def name(self, name: str, scope: Scope) -> Any:
+        """What a name stands for. Raises Unfoldable."""
+        if name in scope.local:
+            return scope.local[name]
+        if scope.owner is not None:
+            value = self.class_attribute(scope.owner, name)
+            if value is not MISSING:
+                return value
+        return self.module_name(scope.module, name)
+
+    def module_name(self, module: Module, name: str) -> Any:
+        """What a name of a module stands for. Raises Unfoldable."""
+        key = (module.name, name)
+        if key not in self._values:
+            if key in self._busy:
+                raise Unfoldable(name)
+            self._busy.add(key)
+            try:
+                self._values[key] = self._module_name(module, name)
+            finally:
+                self._busy.discard(key)
+        return self._values[key]
+
+    def _module_name(self, module: Module, name: str) -> Any:
+        node = module.bound.get(name)
+        match node:
+            case ast.Assign(value=value) | ast.AnnAssign(value=ast.expr() as value):
+                try:
+                    return self.fold(value, Scope(module))
+                except Unfoldable:
+                    earlier = self._class_of(module, name)
+                    if earlier is not None:
+                        return earlier
+                    raise
+            case ast.ClassDef():
+                return ClassRef(module, node)
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                return FunctionRef(module, node)
+            case ast.Import() | ast.ImportFrom():
+                return self.imported(module, node, name)
+        for star in module.stars:
+            source = self.modules.by_name(absolute(module, star))
+            if source is not None:
+                try:
+                    return self.module_name(source, name)
+                except Unfoldable:
+                    continue
+        if name in TYPES or name in PURE or hasattr(builtins, name):
+            return External(name)
+        raise Unfoldable(name)
+
+    def _class_of(self, module: Module, name: str) -> ClassRef | None:
+        """A class that was written down before its name was bound again to something made from it."""
+        for statement in module.tree.body:
+            if isinstance(statement, ast.ClassDef) and statement.name == name:
+                return ClassRef(module, statement)
+        return None
+
+    def imported(self, module: Module, node: ast.Import | ast.ImportFrom, name: str) -> Any:
+        """What an import binds a name to. Raises Unfoldable."""
+        for alias in node.names:
+            if (alias.asname or alias.name.split(".")[0]) != name:
+                continue
+            if isinstance(node, ast.Import):
+                found = self.modules.by_name(alias.name if alias.asname else alias.name.split(".")[0])
+                return found or External(alias.name if alias.asname else name)
+            base = absolute(module, node)
+            source = self.modules.by_name(base)
+            if source is None:
+                inner = self.modules.by_name(f"{base}.{alias.name}")
+                return inner or External(f"{base}.{alias.name}")
+            try:
+                return self.module_name(source, alias.name)
+            except Unfoldable:
+                inner = self.modules.by_name(f"{base}.{alias.name}")
+                if inner is None:
+                    raise
+                return inner
+        raise Unfoldable(name)
+
+    def _attribute(self, value: Any, attribute: str) -> Any:
+        match value:
+            case Module():
+                return self.module_name(value, attribute)
+            case External(name=name):
+                return External(f"{name}.{attribute}")
+            case Member(name=name, value=inner):
+                if attribute == "name":
+                    return name
+                if attribute == "value":
+                    return inner
+            case Field(name=name, default=default):
+                return name if attribute == "name" else default
+            case ClassRef():
+                member = next((each for each in self.members(value) if each.name == attribute), None)
+                found = member if member is not None else self.class_attribute(value, attribute)
+                if found is not MISSING:
+                    return found
+        raise Unfoldable(attribute)
+
+    def class_attribute(self, owner: ClassRef, name: str) -> Any:
+        """The value of a name in a class body, or of a record's field by default; MISSING if it has none."""
+        for statement in reversed(owner.node.body):
+            match statement:
+                case ast.AnnAssign(target=ast.Name(id=found), value=value) if found == name:
+                    return MISSING if value is None else self.default(value, Scope(owner.module))
+                case ast.Assign(targets=[ast.Name(id=found)], value=value) if found == name:
+                    return self.fold(value, Scope(owner.module, {}, _before(owner, statement)))
+                case ast.FunctionDef(name=found) if found == name:
+                    return FunctionRef(owner.module, statement)
+        for base in owner.node.bases:
+            try:
+                above = self.fold(base, Scope(owner.module))
+            except Unfoldable:
+                continue
+            if isinstance(above, ClassRef):
+                value = self.class_attribute(above, name)
+                if value is not MISSING:
+                    return value
+        return MISSING
+
+    def default(self, node: ast.expr, scope: Scope) -> Any:
+        """A field's default: `field(default=...)` and factories opened. Raises Unfoldable."""
+        if isinstance(node, ast.Call) and _last(node.func) == "field":
+            given = {keyword.arg: keyword.value for keyword in node.keywords}
+            if "default" in given:
+                return self.fold(given["default"], scope)
+            if "default_factory" in given:
+                factory = given["default_factory"]
+                body = factory.body if isinstance(factory, ast.Lambda) else ast.Call(factory, [], [])
+                return self.fold(body, scope)
+            return MISSING
+        return self.fold(node, scope)
+
+    def members(self, owner: ClassRef) -> list[Member]:
+        """The members of an enum class in order; empty for any other class."""
+        names = [_last(base) for base in owner.node.bases]
+        if not any(name.endswith(("Enum", "Flag")) for name in names):
+            return []
+        found: list[Member] = []
+        for statement in owner.node.body:
+            match statement:
+                case ast.Assign(targets=[ast.Name(id=name)], value=value) if not name.startswith("_"):
+                    if isinstance(value, ast.Call) and _last(value.func) == "auto":
+                        text = any(base in ("StrEnum", "str") for base in names)
+                        found.append(Member(name, name.lower() if text else len(found) + 1))
+                    else:
+                        found.append(Member(name, self._loosely(value, Scope(owner.module))))
+        return found
+
+    def _call(self, node: ast.Call, scope: Scope) -> Any:  # noqa: C901 - one case for each kind of callee
+        if isinstance(node.func, ast.Attribute):
+            declared = self._environment(node, scope)
+            if declared is not MISSING:
+                return declared
+            text = ast.unparse(node.func)
+            if text == "sys.modules.get":
+                return None
+            if text.endswith(("structs.fields", "dataclasses.fields")) and len(node.args) == 1:
+                owner = self.fold(node.args[0], scope)
+                if isinstance(owner, ClassRef):
+                    return self.record_fields(owner)
+            receiver = self.fold(node.func.value, scope)
+            if isinstance(receiver, (Module, ClassRef)):
+                callee = self._attribute(receiver, node.func.attr)
+                return self._invoke(callee, node, scope)
+            if not isinstance(receiver, External) and node.func.attr in METHODS:
+                arguments = self._items(node.args, scope)
+                return getattr(receiver, node.func.attr)(*arguments)
+            raise Unfoldable(ast.unparse(node))
+        return self._invoke(self.fold(node.func, scope), node, scope)
+
+    def _invoke(self, callee: Any, node: ast.Call, scope: Scope) -> Any:
+        if isinstance(callee, External):
+            if callee.name == "next" and node.args:
+                return self.iterate(self.fold(node.args[0], scope))[0]
+            if callee.name in PURE and not node.keywords:
+                arguments = [self.fold(each, scope) for each in node.args]
+                if callee.name in ("list", "tuple", "set", "sorted", "len", "frozenset") and arguments:
+                    arguments[0] = self.iterate(arguments[0])
+                return PURE[callee.name](*arguments)
+        if isinstance(callee, FunctionRef):
+            return self.run(callee, node, scope)
+        if isinstance(callee, ClassRef) and len(node.args) == 1:
+            value = self.fold(node.args[0], scope)
+            for member in self.members(callee):
+                if member.value == value:
+                    return member
+        raise Unfoldable(ast.unparse(node))
+
+    def record_fields(self, owner: ClassRef) -> list[Field]:
+        """The fields of a record class; how they are collected is the catalogue's to say, see annotated.py."""
+        from tools.source.annotated import fields_of
+
+        found = []
+        for declared in fields_of(owner, self):
+            try:
+                found.append(Field(declared.name, declared.default(self)))
+            except Unfoldable:
+                found.append(Field(declared.name, External("unknown")))
+        return found
+
+    def _environment(self, node: ast.Call, scope: Scope) -> Any:
+        """The declared default of `envs.NAME.get()`; MISSING for any other call."""
+        match node.func:
+            case ast.Attribute(attr="get", value=ast.Attribute(value=ast.Name(id="envs"), attr=name)):
+                module = self.modules.by_name("sglang.srt.environ")
+                owner = None if module is None else module.bound.get("Envs")
+                for statement in owner.body if isinstance(owner, ast.ClassDef) else ():
+                    match statement:
+                        case ast.Assign(targets=[ast.Name(id=found)], value=ast.Call(args=[default, *_])):
+                            if found == name and module is not None:
+                                return self.fold(default, Scope(module))
+        return MISSING
+
+    def run(self, function: FunctionRef, call: ast.Call, scope: Scope) -> Any:
+        """The value a small function returns. Raises Unfoldable for what is not small."""
+        arguments = function.node.args
+        names = [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
+        local: dict[str, Any] = {}
+        for name, default in zip(reversed(names), reversed(arguments.defaults), strict=False):
+            local[name] = self.fold(default, Scope(function.module))
+        for each, default_node in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+            if default_node is not None:
+                local[each.arg] = self.fold(default_node, Scope(function.module))
+        local.update(zip(names, self._items(call.args, scope), strict=False))
+        local.update({each.arg: self.fold(each.value, scope) for each in call.keywords if each.arg})
+        inner = Scope(function.module, local)
+        for statement in function.node.body:
+            returned = self.execute(statement, inner)
+            if returned is not MISSING:
+                return returned
+        return None
+
+    def execute(self, statement: ast.stmt, scope: Scope) -> Any:
+        """Carry out one statement on the scope's local values; what it returns, or MISSING. Raises Unfoldable."""
+        match statement:
+            case ast.Return(value=value):
+                return None if value is None else self.fold(value, scope)
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) | ast.AnnAssign(
+                target=ast.Name(id=name), value=ast.expr() as value
+            ):
+                scope.local[name] = self.fold(value, scope)
+            case ast.AugAssign(target=ast.Name(id=name), op=operator, value=value):
+                scope.local[name] = _binary(operator, self.name(name, scope), self.fold(value, scope))
+            case ast.Import() | ast.ImportFrom():
+                for alias in statement.names:
+                    name = alias.asname or alias.name.split(".")[0]
+                    scope.local[name] = self.imported(scope.module, statement, name)
+            case ast.If(test=test, body=body, orelse=other):
+                for inner in body if self.fold(test, scope) else other:
+                    returned = self.execute(inner, scope)
+                    if returned is not MISSING:
+                        return returned
+            case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method), args=arguments)) if (
+                method in MUTATORS and isinstance(scope.local.get(name), (list, set, dict))
+            ):
+                getattr(scope.local[name], method)(*self._items(arguments, scope))
+            case ast.Expr(value=ast.Constant()) | ast.Pass():
+                pass
+            case _:
+                raise Unfoldable(ast.unparse(statement)[:200])
+        return MISSING
+
+
+def absolute(module: Module, node: ast.ImportFrom) -> str:
+    """The full name of the module an import reads from."""
+    if not node.level:
+        return node.module or ""
+    parts = module.name.split(".")
+    if not module.path.endswith("__init__.py"):
+        parts = parts[:-1]
+    parts = parts[: len(parts) - node.level + 1]
+    return ".".join([*parts, *([node.module] if node.module else [])])
+
+
+def _before(owner: ClassRef, statement: ast.stmt) -> ClassRef:
+    """The class as far as it was defined when a statement of its body ran."""
+    node = ast.ClassDef(owner.node.name, [], [], owner.node.body[: owner.node.body.index(statement)], [])
+    return ClassRef(owner.module, node)
+
+
+def _last(node: ast.AST) -> str:
+    """The last part of a dotted name."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _binary(operator: ast.operator, left: Any, right: Any) -> Any:
+    match operator:
+        case ast.Add() if isinstance(left, (list, tuple, str, int, float)):
+            return left + right
+        case ast.Sub():
+            return left - right
+        case ast.Mult() if isinstance(left, (int, float)) and isinstance(right, (int, float)):
+            return left * right
+        case ast.Div():
+            return left / right
+        case ast.FloorDiv():
+            return left // right
+        case ast.LShift() if isinstance(right, int) and right < 64:
+            return left << right
+        case ast.Pow() if isinstance(right, (int, float)) and abs(right) < 64 and isinstance(left, (int, float)):
+            return left**right
+        case ast.BitOr():
+            return left | right
+    raise Unfoldable(type(operator).__name__)
+
+
+def _compare(operator: ast.cmpop, left: Any, right: Any) -> bool:
+    match operator:
+        case ast.Is() | ast.Eq():
+            return bool(left == right)
+        case ast.IsNot() | ast.NotEq():
+            return bool(left != right)
+        case ast.In():
+            return left in right
+        case ast.NotIn():
+            return left not in right
+    raise Unfoldable(type(operator).__name__)

@@ -1,0 +1,156 @@
+"""What is worked out about a tree, kept beside it: its catalogue, the rules of its handlers, those of a flag.
+
+    trees/DIGEST/catalogue-N.json   handlers-N.json   rules-N/FLAG.json      N: format of what is kept
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+import threading
+from dataclasses import astuple
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+from tools.source import search as searching
+from tools.source.catalogue import FlagCatalogue, dump, load
+from tools.source.folding import Modules
+from tools.source.parser_reader import read_flags
+from tools.source.rule_scan import Rule
+from tools.source.rules import HANDLERS, Family, Follower, about, family_of, readers, scan_handlers
+from tools.source.store import Placed
+
+FORMAT: Final = 3
+READERS_SHOWN: Final = 8
+HANDLERS_SHOWN: Final = 10
+SECONDS: Final = 20.0
+
+
+class Knowledge:
+    """Of one tree; safe to ask from several threads."""
+
+    def __init__(self, placed: Placed, version: str) -> None:
+        self._placed = placed
+        self._version = version
+        self._turn = threading.RLock()
+        self._catalogue: FlagCatalogue | None = None
+        self._handlers: list[Rule] | None = None
+
+    @cached_property
+    def _modules(self) -> Modules:
+        return Modules(self._placed.root)
+
+    def catalogue(self) -> FlagCatalogue:
+        with self._turn:
+            if self._catalogue is None:
+                path = self._placed.folder / f"catalogue-{FORMAT}.json"
+                kept = _text(path)
+                found = None if kept is None else load(kept)
+                if found is None:
+                    found = read_flags(self._modules, self._version)
+                    _keep(path, dump(found))
+                self._catalogue = found
+            return self._catalogue
+
+    def handlers(self) -> list[Rule]:
+        with self._turn:
+            if self._handlers is None:
+                path = self._placed.folder / f"handlers-{FORMAT}.json"
+                found = _rules_in(_text(path))
+                if found is None:
+                    found = scan_handlers(self._modules, self._placed.manifest.files, self.catalogue())
+                    _keep(path, _rules_text(found))
+                self._handlers = found
+            return self._handlers
+
+    def family(self, name: str) -> Family:
+        return family_of(self.catalogue().get(name), self.catalogue(), self.handlers())
+
+    def rules(self, name: str) -> tuple[Rule, ...]:
+        with self._turn:
+            flag = self.catalogue().get(name)
+            family = family_of(flag, self.catalogue(), self.handlers())
+            path = self._placed.folder / f"rules-{FORMAT}" / f"{flag.dest}.json"
+            elsewhere = _rules_in(_text(path))
+            if elsewhere is None:
+                files = [each for each in self._holding(sorted(family.all)) if not each.startswith(HANDLERS)]
+                elsewhere = Follower(self._modules, self.catalogue(), family).rules(files)
+                _keep(path, _rules_text(elsewhere))
+            return about(family, self.handlers(), elsewhere)
+
+    def _holding(self, names: list[str]) -> list[str]:
+        """Python files of the server that name one of these as an attribute."""
+        words = "|".join(re.escape(name) for name in names)
+        files = [path for path in self._placed.manifest.files if path.startswith("srt/") and path.endswith(".py")]
+        request = searching.request_for(
+            rf"\.(?:{words})\b",
+            files,
+            ignore_case=False,
+            literal=False,
+            multiline=False,
+            context=0,
+            limit=searching.EVERYTHING,
+        )
+        request |= {"root": str(self._placed.root), "manifest": str(self._placed.folder / "manifest.json")}
+        found = searching.result_of(searching.SHARED.ask(request, SECONDS))
+        return list(dict.fromkeys(hit.path for hit in found.hits))
+
+    def usage(self, name: str) -> str:
+        """Definition, handlers and readers of a flag, with the lines that matter."""
+        catalogue = self.catalogue()
+        flag = catalogue.get(name)
+        lines = [f"{flag.name} (dest {flag.dest}, default {flag.default!r})", f"defined  {flag.at}"]
+        own = [rule for rule in self.handlers() if flag.dest in rule.flags]
+        for rule in own[:HANDLERS_SHOWN]:
+            lines.append(f"handled  {rule.at}: in {rule.where}: {rule.quote}")
+        if len(own) > HANDLERS_SHOWN:
+            lines.append(f"         and {len(own) - HANDLERS_SHOWN} more: ask for its rules")
+        files = [path for path in self._holding([flag.dest]) if not path.startswith(HANDLERS)]
+        with self._turn:
+            found = readers(self._modules, files[: READERS_SHOWN * 2], flag.dest)
+        for path, line, function in found[:READERS_SHOWN]:
+            lines.append(f"read     {path}:{line}: in {function or 'the module'}: {self._line(path, line)}")
+        left = len(found) - READERS_SHOWN
+        if left > 0 or len(files) > READERS_SHOWN * 2:
+            lines.append(f"         and {max(left, 0)} more in {len(files)} files: search for `.{flag.dest}`")
+        if not found:
+            lines.append("read     nowhere outside its handlers")
+        return "\n".join(lines)
+
+    def _line(self, path: str, line: int) -> str:
+        text = (self._placed.root / path).read_bytes().decode("utf-8", "replace").split("\n")
+        return text[line - 1].strip()[:160]
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError:
+        return None
+
+
+def _keep(path: Path, text: str) -> None:
+    """Put a file in its place in one step; a cache that cannot be written is no reason to fail."""
+    try:
+        path.parent.mkdir(exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=".", delete=False, encoding="utf-8") as handle:
+            handle.write(text)
+        Path(handle.name).replace(path)
+    except OSError:
+        return
+
+
+def _rules_text(rules: list[Rule]) -> str:
+    return json.dumps([astuple(rule) for rule in rules], separators=(",", ":"), ensure_ascii=False)
+
+
+def _rules_in(text: str | None) -> list[Rule] | None:
+    try:
+        rows: list[list[Any]] = json.loads(text) if text else []
+        if not text:
+            return None
+        return [Rule(*(tuple(value) if isinstance(value, list) else value for value in row)) for row in rows]
+    except (ValueError, TypeError):
+        return None

@@ -1,0 +1,342 @@
+"""A launch command held against the flags and the rules of a version."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from tools.source.catalogue import Dynamic, Flag, FlagCatalogue
+from tools.source.foreign import FOREIGN
+from tools.source.rule_scan import Rule
+from tools.source.weigh import UNKNOWN, holds, value_of
+from transcripts.errors import UsageError
+
+if TYPE_CHECKING:
+    from tools.source.source import Source
+
+Severity = Literal["error", "warning", "note"]
+Kind = Literal[
+    "unknown", "foreign", "abbreviation", "ambiguous", "value", "missing", "deprecated", "repeated", "stray", "rule", "override"
+]
+ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*=.*", re.S)
+NUMBER: Final = re.compile(r"-\d+(?:\.\d*)?|-\.\d+")
+FILLED_LATER: Final = re.compile(r"\$|<[^>]+>|\{\{")
+STARTS: Final = ("sglang.launch_server", "launch_server.py", "sglang/launch_server.py", "serve")
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """One option as typed: its flag, the values after it, and where it stands among the arguments."""
+
+    flag: Flag
+    typed: str
+    values: tuple[str, ...]
+    place: int
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """The arguments of a server in a launch command. `rest` are words that belong to no option."""
+
+    arguments: tuple[str, ...]
+    given: tuple[Given, ...]
+    unknown: tuple[tuple[str, int], ...]
+    ambiguous: tuple[tuple[str, int, tuple[str, ...]], ...]
+    rest: tuple[str, ...]
+
+    def value(self, dest: str) -> str | None:
+        """The last value given for a destination; None if it is not given."""
+        found = [each for each in self.given if each.flag.dest == dest]
+        return None if not found else " ".join(found[-1].values)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something about a command. `at` and `quote` are the line of the tree that says so, empty if none does."""
+
+    kind: Kind
+    severity: Severity
+    flag: str
+    message: str
+    instead: str = ""
+    at: str = ""
+    quote: str = ""
+
+    def document(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("kind", "severity", "flag", "message", "instead", "at", "quote")}
+
+
+def arguments_of(command: str | Sequence[str]) -> tuple[str, ...]:
+    """The server's own arguments in a command line: what follows `sglang.launch_server` or `sglang serve`.
+
+    Raises UsageError for text that a shell could not split.
+    """
+    if isinstance(command, str):
+        try:
+            words = shlex.split(command.replace("\\\r\n", " ").replace("\\\n", " "))
+        except ValueError as error:
+            raise UsageError(f"the command cannot be split: {error}.", "Check its quotes.") from error
+    else:
+        words = list(command)
+    for place, word in enumerate(words):
+        named = word in STARTS or word.endswith(("/launch_server.py", "sglang.launch_server"))
+        if named and (word != "serve" or (place and words[place - 1].rpartition("/")[2] == "sglang")):
+            return tuple(_until_shell(words[place + 1 :]))
+    first = next((place for place, word in enumerate(words) if word.startswith("-")), len(words))
+    if first < len(words) and not any(_is_program(word) for word in words[:first]):
+        return tuple(_until_shell([word for word in words[:first] if not ASSIGNMENT.fullmatch(word)] + words[first:]))
+    return tuple(_until_shell(words[first:]))
+
+
+def _is_program(word: str) -> bool:
+    return word.rpartition("/")[2].startswith(("python", "sglang", "docker", "podman", "env", "exec", "nohup"))
+
+
+def _until_shell(words: list[str]) -> list[str]:
+    """The words before the shell takes over again."""
+    for place, word in enumerate(words):
+        if word in ("&&", "||", "|", ";", "&", ">", ">>", "2>&1", "2>", "&>"):
+            return words[:place]
+    return words
+
+
+def parse_launch(command: str | Sequence[str], catalogue: FlagCatalogue) -> Launch:
+    """Read a command as argparse would, abbreviations included. Raises UsageError for text that cannot be split."""
+    words = list(arguments_of(command))
+    given: list[Given] = []
+    unknown: list[tuple[str, int]] = []
+    ambiguous: list[tuple[str, int, tuple[str, ...]]] = []
+    rest: list[str] = []
+    place = 0
+    while place < len(words):
+        word = words[place]
+        place += 1
+        if not word.startswith("-") or word == "-" or NUMBER.fullmatch(word):
+            rest.append(word)
+            continue
+        name, equals, attached = word.partition("=")
+        found = _named(name, catalogue)
+        if isinstance(found, tuple):
+            ambiguous.append((name, place - 1, found))
+        if not isinstance(found, Flag):
+            if not isinstance(found, tuple):
+                unknown.append((name, place - 1))
+            while not equals and place < len(words) and not _is_option(words[place]):
+                place += 1
+            continue
+        start = place - 1
+        values, place = ((attached,), place) if equals else _values(words, place, found.nargs)
+        given.append(Given(found, name, values, start))
+    return Launch(tuple(words), tuple(given), tuple(unknown), tuple(ambiguous), tuple(rest))
+
+
+def _is_option(word: str) -> bool:
+    return word.startswith("-") and len(word) > 1 and not NUMBER.fullmatch(word) and " " not in word
+
+
+def _named(name: str, catalogue: FlagCatalogue) -> Flag | tuple[str, ...] | None:
+    """The flag of an option string or of its only possible completion; all completions if there are several."""
+    exact = next((flag for flag in catalogue.flags if name in flag.names), None)
+    if exact is not None:
+        return exact
+    completions = catalogue.by_prefix(name) if len(name) > 2 else []
+    flags = {id(flag): flag for each in completions if (flag := catalogue.find(each)) is not None}
+    if len(flags) == 1 and len(completions) == 1:
+        return next(iter(flags.values()))
+    return tuple(completions) or None
+
+
+def _values(words: list[str], place: int, nargs: str | int | None) -> tuple[tuple[str, ...], int]:
+    most = {None: 1, "?": 1, 0: 0}.get(nargs, nargs if isinstance(nargs, int) else len(words))
+    end = place
+    while end < len(words) and end - place < most and not _is_option(words[end]):
+        end += 1
+    return tuple(words[place:end]), end
+
+
+def check_command(command: str | Sequence[str], source: Source) -> tuple[Problem, ...]:
+    """What is wrong with a launch command in this version, errors first. Raises UsageError, SourceUnavailable."""
+    return check(parse_launch(command, source.catalogue()), source.catalogue(), source.handler_rules())
+
+
+def check(launch: Launch, catalogue: FlagCatalogue, rules: Sequence[Rule]) -> tuple[Problem, ...]:
+    """The same for a command already read; without rules where only a catalogue is to be had."""
+    found = [*_names(launch, catalogue), *_given(launch, catalogue), *_missing(launch, catalogue)]
+    found += _rules(launch, catalogue, rules)
+    order = {"error": 0, "warning": 1, "note": 2}
+    return tuple(sorted(found, key=lambda problem: order[problem.severity]))
+
+
+def _names(launch: Launch, catalogue: FlagCatalogue) -> list[Problem]:
+    found: list[Problem] = []
+    for name, _ in launch.unknown:
+        foreign = FOREIGN.get(name)
+        if foreign is not None:
+            engine, instead, why = foreign
+            known = catalogue.find(instead) if instead else None
+            instead = known.name if known is not None else ""
+            said = f"{name} is an option of {engine}, not of sglang {catalogue.version}"
+            found.append(Problem("foreign", "error", name, said + (f"; {why}" if why else ""), instead))
+        else:
+            near = catalogue.nearest(name)
+            said = f"sglang {catalogue.version} has no {name}"
+            also = f" (also near: {', '.join(near[1:])})" if len(near) > 1 else ""
+            found.append(Problem("unknown", "error", name, said + also, near[0] if near else ""))
+    for name, _, completions in launch.ambiguous:
+        said = f"{name} could be {', '.join(completions[:4])}"
+        found.append(Problem("ambiguous", "error", name, said, completions[0]))
+    if launch.rest:
+        said = f"belongs to no option: {' '.join(launch.rest[:5])}"
+        found.append(Problem("stray", "error", launch.rest[0], said))
+    return found
+
+
+def _given(launch: Launch, catalogue: FlagCatalogue) -> list[Problem]:
+    found: list[Problem] = []
+    seen: dict[str, Given] = {}
+    for each in launch.given:
+        flag = each.flag
+        if each.typed not in flag.names:
+            full = next(name for name in flag.names if name.startswith(each.typed))
+            said = f"{each.typed} is taken as an abbreviation of {full}; a later version may read it otherwise"
+            found.append(Problem("abbreviation", "note", each.typed, said, full, flag.at))
+        if flag.deprecated:
+            said = f"{flag.name} is deprecated: {' '.join(flag.deprecated.split())[:200]}"
+            found.append(Problem("deprecated", "warning", flag.name, said, flag.replacement or "", flag.at))
+        wrong = value_problem(flag, each.values)
+        if wrong:
+            found.append(Problem("value", "error", flag.name, wrong, at=flag.at))
+        earlier = seen.get(flag.dest)
+        if earlier is not None and earlier.values != each.values:
+            said = f"{flag.name} is given twice; {' '.join(each.values) or 'the last one'} counts"
+            found.append(Problem("repeated", "warning", flag.name, said))
+        seen[flag.dest] = each
+    return found
+
+
+def value_problem(flag: Flag, values: Sequence[str]) -> str:
+    """What is wrong with the values of a flag; empty if nothing is."""
+    if flag.nargs == 0:
+        return f"{flag.name} takes no value, {values[0]!r} is given" if values else ""
+    if not values and flag.nargs not in ("?", "*"):
+        return f"{flag.name} needs a value"
+    if isinstance(flag.nargs, int) and len(values) != flag.nargs:
+        return f"{flag.name} needs {flag.nargs} values"
+    for value in values:
+        if FILLED_LATER.search(value):
+            continue
+        try:
+            typed = _typed(flag, value)
+        except ValueError:
+            return f"{flag.name} takes {flag.type}, {value!r} is none"
+        if isinstance(flag.choices, tuple) and typed not in flag.choices:
+            return f"{flag.name} takes {', '.join(str(choice) for choice in flag.choices)}; {value!r} is none of them"
+    return ""
+
+
+def _typed(flag: Flag, value: str) -> Any:
+    """A value as the parser would read it. Raises ValueError."""
+    match flag.type:
+        case "int":
+            return int(value)
+        case "float":
+            return float(value)
+        case "json.loads" | "loads":
+            return json.loads(value)
+    return value
+
+
+def _missing(launch: Launch, catalogue: FlagCatalogue) -> list[Problem]:
+    given = {each.flag.dest for each in launch.given}
+    config = launch.value("config") is not None
+    return [
+        Problem("missing", "error", flag.name, f"{flag.name} is required and not given", at=flag.at)
+        for flag in catalogue.flags
+        if flag.required and flag.dest not in given and not config
+    ]
+
+
+def values_of(launch: Launch, catalogue: FlagCatalogue) -> tuple[dict[str, Any], set[str]]:
+    """Destination to value, defaults included where they are known; and the destinations that are given."""
+    values: dict[str, Any] = {}
+    for flag in catalogue.flags:
+        if not isinstance(flag.default, Dynamic) and flag.default != "==SUPPRESS==":
+            values.setdefault(flag.dest, list(flag.default) if isinstance(flag.default, tuple) else flag.default)
+    given: set[str] = set()
+    for each in launch.given:
+        dest = each.flag.dest
+        given.add(dest)
+        if each.flag.nargs == 0:
+            values[dest] = not (each.typed.startswith("--no-") or each.flag.default is True)
+            continue
+        try:
+            typed = [_typed(each.flag, value) for value in each.values]
+        except ValueError:
+            values.pop(dest, None)
+            continue
+        if any(FILLED_LATER.search(value) for value in each.values):
+            values.pop(dest, None)
+        else:
+            values[dest] = typed if each.flag.nargs in ("+", "*") else (typed[0] if typed else None)
+    return values, given
+
+
+def _rules(launch: Launch, catalogue: FlagCatalogue, rules: Sequence[Rule]) -> list[Problem]:
+    """Rules that are certain to apply to these values, and that something given brings about."""
+    values, given = values_of(launch, catalogue)
+    found: list[Problem] = []
+    changed: dict[str, Rule] = {}
+    for rule in rules:
+        asked = (given | set(changed)) & _condition_names(rule)
+        later = all(rule.path == changed[dest].path and rule.line > changed[dest].line for dest in asked - given)
+        if not asked & given or not later or not all(holds(each, values, rule.terms) for each in rule.conditions):
+            continue
+        if rule.kind in ("raise", "assert"):
+            name = _first_name(asked & given, catalogue)
+            found.append(Problem("rule", "error", name, rule.effect, at=rule.at, quote=rule.quote))
+        elif rule.kind == "override" and not _settled(rule, values):
+            set_here = [dest for dest in rule.sets if dest in given]
+            severity: Severity = "warning" if set_here else "note"
+            name = _first_name(set(set_here) or set(rule.sets), catalogue)
+            said = f"the server sets {rule.effect}"
+            found.append(Problem("override", severity, name, said, at=rule.at, quote=rule.quote))
+            _apply(rule, values, changed)
+    return found
+
+
+def _settled(rule: Rule, values: dict[str, Any]) -> bool:
+    """Whether an override sets what is there already."""
+    return len(rule.sets) == 1 and _set_to(rule, values) == values.get(rule.sets[0], UNKNOWN)
+
+
+def _set_to(rule: Rule, values: dict[str, Any]) -> Any:
+    """The value that an override of one flag sets; UNKNOWN if it is worked out as the server starts."""
+    text = rule.effect.partition('; says "')[0].removeprefix(f"{rule.sets[0]} = ")
+    return value_of(text, values, rule.terms)
+
+
+def _apply(rule: Rule, values: dict[str, Any], changed: dict[str, Rule]) -> None:
+    for dest in rule.sets:
+        value = _set_to(rule, values) if len(rule.sets) == 1 else UNKNOWN
+        if value is UNKNOWN:
+            values.pop(dest, None)
+        else:
+            values[dest] = value
+        changed[dest] = rule
+
+
+def _condition_names(rule: Rule) -> set[str]:
+    """The flags that the condition itself weighs; of an `or` as well as of an `and`."""
+    words = set(re.findall(r"\w+", " ".join((*rule.conditions, *rule.terms))))
+    return {flag for flag in rule.flags if flag in words}
+
+
+def _first_name(dests: set[str], catalogue: FlagCatalogue) -> str:
+    for flag in catalogue.flags:
+        if flag.dest in dests:
+            return flag.name
+    return min(dests)

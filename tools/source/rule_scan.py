@@ -1,0 +1,424 @@
+"""What code enforces or changes about flags: every raise, assert, warning and override, with the conditions above it.
+
+One walk over each function of a file. A condition is kept as text in which a flag's value is its bare destination
+(`self.page_size`, `server_args.page_size`, `cfg.page_size` are all `page_size`), so that it can be shown and weighed.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal
+
+Kind = Literal["raise", "assert", "warn", "override"]
+RECORDS: Final = frozenset({"server_args", "args", "cfg", "sa", "serverargs", "self_args", "params"})
+LOGS: Final = frozenset({"warning", "warn", "warning_once", "warn_once", "print_deprecated_warning", "print_warning_once"})
+SEVERE_LOGS: Final = frozenset({"error", "critical"})
+RESOLVES: Final = ("declare", "override", "setdefault")
+TEXT_LIMIT: Final = 400
+GUARDS_SHOWN: Final = 4
+TERMS_LIMIT: Final = 6
+CALLERS_LIMIT: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One thing the code does about flags.
+
+    `conditions` are expressions that all hold when it happens (empty: always); `flags` the destinations it depends on
+    or changes; `sets` what an override changes; `terms` spell out the local names in the condition. `quote` is the line
+    `line` of `path`, blanks at the ends removed.
+    """
+
+    kind: Kind
+    condition: str
+    effect: str
+    flags: tuple[str, ...]
+    path: str
+    line: int
+    quote: str
+    conditions: tuple[str, ...] = ()
+    sets: tuple[str, ...] = ()
+    where: str = ""
+    terms: tuple[str, ...] = ()
+
+    @property
+    def at(self) -> str:
+        return f"{self.path}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class CallSite:
+    """One call of a function of the handlers, and what must hold for it to happen."""
+
+    callee: str
+    caller: str
+    conditions: tuple[str, ...]
+    flags: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Place:
+    """Where the walk stands in one function."""
+
+    function: str
+    guards: tuple[ast.expr, ...] = ()
+    denials: frozenset[int] = frozenset()
+    local: dict[str, set[str]] = field(default_factory=dict)
+    defined: dict[str, ast.expr] = field(default_factory=dict)
+
+    def under(self, guard: ast.expr) -> _Place:
+        """The same place where one more condition holds."""
+        return _Place(self.function, (*self.guards, guard), self.denials, self.local, self.defined)
+
+    def past(self, test: ast.expr) -> _Place:
+        """The same place where a condition did not hold."""
+        guard = denied(test)
+        return _Place(self.function, (*self.guards, guard), self.denials | {id(guard)}, self.local, self.defined)
+
+    def same(self, *, apart: bool = False) -> _Place:
+        """The same place again; `apart` with names of its own."""
+        local, defined = (dict(self.local), dict(self.defined)) if apart else (self.local, self.defined)
+        return _Place(self.function, self.guards, self.denials, local, defined)
+
+
+class Scanner:
+    """Finds the rules of one file. `names` are destinations and record fields; `own` says whether `self` is the record."""
+
+    def __init__(self, path: str, lines: list[str], names: frozenset[str], record_class: str = "ServerArgs") -> None:
+        self.path = path
+        self.lines = lines
+        self.names = names
+        self.record_class = record_class
+        self._own = False
+        self.rules: list[Rule] = []
+        self.calls: list[CallSite] = []
+
+    def scan(self, tree: ast.Module) -> list[Rule]:
+        """Every rule of the file, in the order of its lines."""
+        for node in tree.body:
+            self._definition(node, own=False)
+        return sorted(self.rules, key=lambda rule: rule.line)
+
+    def function(self, node: ast.FunctionDef | ast.AsyncFunctionDef, tainted: dict[str, set[str]]) -> list[Rule]:
+        """The rules of one function whose parameters carry the values of flags."""
+        self.rules = []
+        self._body(node.body, _Place(node.name, local=dict(tainted)))
+        return sorted(self.rules, key=lambda rule: rule.line)
+
+    def _definition(self, node: ast.stmt, *, own: bool) -> None:
+        if isinstance(node, ast.ClassDef):
+            for inner in node.body:
+                self._definition(inner, own=node.name == self.record_class)
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            self._own = own
+            self._body(node.body, _Place(node.name))
+
+    def _body(self, body: list[ast.stmt], place: _Place) -> None:
+        start = len(self.rules)
+        for statement in body:
+            self._statement(statement, place)
+            if isinstance(statement, ast.If) and not statement.orelse and _leaves(statement.body):
+                after = place.past(statement.test)
+                place.guards, place.denials = after.guards, after.denials
+        self.rules[start:] = _joined(self.rules[start:])
+
+    def _statement(self, statement: ast.stmt, place: _Place) -> None:
+        self._note_calls(statement, place)
+        match statement:
+            case ast.If(test=test, body=body, orelse=other):
+                self._body(body, place.under(test))
+                self._body(other, place.past(test))
+            case ast.Raise(exc=error):
+                self._add("raise", _message(error), statement, place)
+            case ast.Assert(test=test, msg=message):
+                broken = place.under(denied(test))
+                self._add("assert", _message(message) or f"{self.text(test)} must hold", statement, broken)
+            case ast.Assign(targets=targets, value=value):
+                for target in targets:
+                    self._assignment(target, value, statement, place)
+                self._call_rules(value, statement, place)
+            case ast.AugAssign(target=target, value=value):
+                self._assignment(target, ast.BinOp(target, statement.op, value), statement, place)
+            case ast.AnnAssign(target=target, value=ast.expr() as value):
+                self._assignment(target, value, statement, place)
+            case ast.Expr(value=value):
+                self._call_rules(value, statement, place)
+            case ast.For(body=body) | ast.While(body=body) | ast.With(body=body):
+                self._body(body, place.same())
+            case ast.Try(body=body, orelse=other, finalbody=final):
+                for part in (body, other, final):
+                    self._body(part, place.same())
+            case ast.FunctionDef(body=body):
+                self._body(body, place.same(apart=True))
+
+    def _note_calls(self, statement: ast.stmt, place: _Place) -> None:
+        """Remember which functions a statement itself calls, or hands to one that calls them."""
+        compound = isinstance(statement, (ast.If, ast.For, ast.While, ast.With, ast.Try, ast.FunctionDef, ast.ClassDef))
+        parts = [statement.test] if isinstance(statement, (ast.If, ast.While)) else []
+        for part in parts if compound else [statement]:
+            for call in ast.walk(part):
+                if isinstance(call, ast.Call):
+                    for name in (call.func, *call.args):
+                        callee = _dotted(name).rpartition(".")[2] if isinstance(name, (ast.Name, ast.Attribute)) else ""
+                        if callee:
+                            self._note_call(callee, place)
+
+    def _note_call(self, callee: str, place: _Place) -> None:
+        flags: set[str] = set()
+        for guard in place.guards:
+            flags |= self.flags_in(guard, place.local)
+        conditions = tuple(self.text(guard) for guard in place.guards)
+        self.calls.append(CallSite(callee, place.function, conditions, tuple(sorted(flags))))
+
+    def _assignment(self, target: ast.expr, value: ast.expr, statement: ast.stmt, place: _Place) -> None:
+        changed = self._flag(target)
+        if changed is None and isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant):
+            key = target.slice.value
+            known = isinstance(key, str) and key in self.names and isinstance(target.value, ast.Name)
+            changed = str(key) if known else None
+        if changed is not None and self.text(value) != changed:
+            self._add("override", f"{changed} = {self.text(value)}", statement, place, (changed,), value)
+        name = _dotted(target)
+        if name:
+            before = place.local.get(name, set()) if place.guards else set()
+            place.local[name] = self.flags_in(value, place.local) | before
+            place.defined[name] = value
+
+    def _call_rules(self, value: ast.expr, statement: ast.stmt, place: _Place) -> None:
+        if not isinstance(value, ast.Call):
+            return
+        name = value.func.attr if isinstance(value.func, ast.Attribute) else _dotted(value.func)
+        if name in LOGS or name in SEVERE_LOGS:
+            self._add("warn", _message(value), statement, place)
+        elif any(word in name for word in RESOLVES) or name in ("set_field", "replace"):
+            given = [each for each in value.keywords if each.arg in self.names]
+            if given:
+                effect = ", ".join(f"{each.arg} = {self.text(each.value)}" for each in given)
+                changed = tuple(str(each.arg) for each in given)
+                parts = ast.Tuple([each.value for each in given], ast.Load())
+                self._add("override", effect, statement, place, changed, parts)
+
+    def _add(
+        self,
+        kind: Kind,
+        effect: str,
+        statement: ast.stmt,
+        place: _Place,
+        sets: tuple[str, ...] = (),
+        value: ast.expr | None = None,
+    ) -> None:
+        flags: set[str] = set(sets)
+        for guard in place.guards:
+            flags |= self.flags_in(guard, place.local)
+        if value is not None:
+            flags |= self.flags_in(value, place.local)
+        if kind in ("raise", "warn"):
+            flags |= {name for name in self._named_in(effect) if flags or name}
+        if not flags:
+            return
+        shown = [guard for guard in place.guards if self._tells(guard, place)][-GUARDS_SHOWN:]
+        self.rules.append(
+            Rule(
+                kind=kind,
+                condition=_cut(" and ".join(_bracketed(self.text(guard)) for guard in shown)),
+                effect=_cut(effect),
+                flags=tuple(sorted(flags)),
+                path=self.path,
+                line=statement.lineno,
+                quote=self.lines[statement.lineno - 1].strip() if statement.lineno <= len(self.lines) else "",
+                conditions=tuple(self.text(guard) for guard in place.guards),
+                sets=sets,
+                where=place.function,
+                terms=tuple(self._terms(shown, place)),
+            )
+        )
+
+    def _tells(self, guard: ast.expr, place: _Place) -> bool:
+        """Whether a guard is worth showing: not the branches of a long chain that were not taken."""
+        if id(guard) not in place.denials or guard is place.guards[-1]:
+            return True
+        calls = any(isinstance(each, ast.Call) for each in ast.walk(guard))
+        return not calls and bool(self.flags_in(guard, {}))
+
+    def _terms(self, guards: list[ast.expr], place: _Place) -> list[str]:
+        """`name = expression` for the local names in conditions, and for those in these."""
+        found: dict[str, str] = {}
+        pending = [name for guard in guards for name in _locals_in(guard)]
+        while pending and len(found) < TERMS_LIMIT:
+            name = pending.pop(0)
+            spelled = name.rpartition(".")[2]
+            if name in place.defined and name not in found and spelled not in self.names and name not in RECORDS:
+                value = place.defined[name]
+                found[name] = _cut(f"{name} = {self.text(value)}")
+                pending += _locals_in(value)
+        return list(found.values())
+
+    def _named_in(self, text: str) -> set[str]:
+        """Flags that a message spells out."""
+        words = {word.strip("`'\".,:;()[]=").lstrip("-").replace("-", "_") for word in text.split()}
+        return {word for word in words if "_" in word and word in self.names}
+
+    def flags_in(self, node: ast.AST, local: dict[str, set[str]]) -> set[str]:
+        """The destinations that an expression depends on, through local names as well."""
+        found: set[str] = set()
+        for each in ast.walk(node):
+            name = self._flag(each)
+            if name is not None:
+                found.add(name)
+            dotted = _dotted(each) if isinstance(each, (ast.Name, ast.Attribute)) else ""
+            if dotted in local:
+                found |= local[dotted]
+        return found
+
+    def _flag(self, node: ast.AST) -> str | None:
+        """The destination that `record.name` stands for; None for anything else."""
+        if not isinstance(node, ast.Attribute) or node.attr not in self.names:
+            return None
+        receiver = node.value
+        if isinstance(receiver, ast.Name):
+            record = receiver.id in RECORDS or (receiver.id == "self" and self._own)
+            return node.attr if record or (receiver.id != "self" and node.attr.count("_") >= 1) else None
+        if isinstance(receiver, ast.Attribute) and receiver.attr in RECORDS:
+            return node.attr
+        if isinstance(receiver, ast.Call) and _dotted(receiver.func).startswith("get_"):
+            return node.attr
+        return None
+
+    def text(self, node: ast.AST) -> str:
+        """An expression on one line, flags by their bare destination."""
+        try:
+            return " ".join(ast.unparse(_Bare(self).visit(ast.parse(ast.unparse(node), mode="eval").body)).split())
+        except (SyntaxError, RecursionError, ValueError):
+            return "..."
+
+
+class _Bare(ast.NodeTransformer):
+    def __init__(self, scanner: Scanner) -> None:
+        self._scanner = scanner
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:  # noqa: N802 - the name that ast calls
+        name = self._scanner._flag(node)  # noqa: SLF001 - the other half of the scanner
+        return ast.Name(name, ast.Load()) if name is not None else self.generic_visit(node)
+
+
+def denied(test: ast.expr) -> ast.expr:
+    """The opposite of a condition, without a double negation."""
+    match test:
+        case ast.UnaryOp(op=ast.Not(), operand=inner):
+            return inner
+        case ast.Compare(left=left, ops=[operator], comparators=others) if type(operator) in _OPPOSITE:
+            return ast.Compare(left, [_OPPOSITE[type(operator)]()], others)
+    return ast.UnaryOp(ast.Not(), test)
+
+
+_OPPOSITE: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
+    ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
+    ast.Lt: ast.GtE, ast.GtE: ast.Lt, ast.Gt: ast.LtE, ast.LtE: ast.Gt,
+}  # fmt: skip
+
+
+def _locals_in(node: ast.AST) -> list[str]:
+    """Names and attributes of self in an expression, in order."""
+    return [_dotted(each) for each in ast.walk(node) if isinstance(each, (ast.Name, ast.Attribute)) and _dotted(each)]
+
+
+def _leaves(body: list[ast.stmt]) -> bool:
+    return bool(body) and isinstance(body[-1], (ast.Return, ast.Continue))
+
+
+def _dotted(node: ast.AST) -> str:
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        inner = _dotted(node.value)
+        return f"{inner}.{node.attr}" if inner else ""
+    return ""
+
+
+def _message(node: ast.AST | None) -> str:
+    """The words of an error, a log call or a string; what is filled in later stands in braces."""
+    match node:
+        case None:
+            return ""
+        case ast.Call(args=[first, *_]):
+            return _message(first)
+        case ast.Call(func=func):
+            return ast.unparse(func)
+        case ast.JoinedStr(values=parts):
+            return "".join(_message(part) for part in parts)
+        case ast.FormattedValue(value=value):
+            return "{" + ast.unparse(value) + "}"
+        case ast.Constant(value=str(text)):
+            return " ".join(text.split()) if "\n" in text else text
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            return _message(left) + _message(right)
+        case ast.BinOp(left=left, op=ast.Mod()):
+            return _message(left)
+    return ast.unparse(node)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= TEXT_LIMIT else text[: TEXT_LIMIT - 3] + "..."
+
+
+def _bracketed(text: str) -> str:
+    return f"({text})" if " or " in text and not text.startswith("not ") else text
+
+
+def _joined(rules: list[Rule]) -> list[Rule]:
+    """Overrides and the warning that announces them, from one block, as one rule."""
+    out: list[Rule] = []
+    for rule in rules:
+        last = out[-1] if out else None
+        if last is not None and last.conditions == rule.conditions and last.where == rule.where:
+            change, said = (rule, last) if rule.kind == "override" else (last, rule)
+            if {last.kind, rule.kind} == {"warn", "override"} and not change.effect.endswith('"'):
+                out[-1] = _merged(change, said)
+                continue
+        out.append(rule)
+    return out
+
+
+def reached(rules: list[Rule], calls: list[CallSite]) -> list[Rule]:
+    """Rules with the conditions under which their function is called at all, where it has one caller only."""
+    sites: dict[str, list[CallSite]] = {}
+    for call in calls:
+        if call.callee != call.caller:
+            sites.setdefault(call.callee, []).append(call)
+    return [_called(rule, sites) for rule in rules]
+
+
+def _called(rule: Rule, sites: dict[str, list[CallSite]]) -> Rule:
+    outer: tuple[str, ...] = ()
+    flags: set[str] = set(rule.flags)
+    name = rule.where
+    for _ in range(CALLERS_LIMIT):
+        found = sites.get(name, [])
+        if not found or any(not site.conditions for site in found[1:]):
+            break
+        if len(found) > 1:
+            outer = (f"{name}_is_called", *outer)  # by one of several: not to be weighed
+            break
+        outer = (*found[0].conditions, *outer)
+        flags |= set(found[0].flags) if rule.kind != "warn" else set()
+        name = found[0].caller
+    if not outer:
+        return rule
+    return replace(rule, conditions=(*outer, *rule.conditions), flags=tuple(sorted(flags)))
+
+
+def _merged(change: Rule, said: Rule) -> Rule:
+    flags = tuple(sorted({*change.flags, *said.flags}))
+    return Rule(
+        "override", change.condition, f'{change.effect}; says "{said.effect}"', flags, change.path, change.line,
+        change.quote, change.conditions, change.sets, change.where, change.terms,
+    )  # fmt: skip
+
+
+def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Every function of a tree, methods included."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node

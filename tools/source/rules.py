@@ -1,0 +1,233 @@
+"""The rules about one flag: its own, its switches', its family's, and those of the code that its value flows into.
+
+Handlers (server_args.py and arg_groups/) are scanned once for a tree. The rest of the tree is scanned where it reads a
+flag of the family, and followed one step further: into constructors that are handed its value, and their bases.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from tools.source.catalogue import Flag, FlagCatalogue
+from tools.source.folding import ClassRef, Folder, Module, Modules, Scope, Unfoldable
+from tools.source.rule_scan import CallSite, Rule, Scanner, functions, reached
+
+HANDLERS: Final = ("srt/server_args.py", "srt/arg_groups/")
+PLAIN_WORDS: Final = frozenset("enable disable max min num use no the is default prefer model custom log".split())
+FAMILY_AT_LEAST: Final = 3
+FILES_LIMIT: Final = 40
+BASES_LIMIT: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """The flags that a question about one flag is about, as destinations."""
+
+    flag: str
+    switches: frozenset[str]
+    siblings: frozenset[str]
+
+    @property
+    def all(self) -> frozenset[str]:
+        return self.switches | self.siblings | {self.flag}
+
+
+def handler_paths(paths: Iterable[str]) -> list[str]:
+    """The files whose business the flags are."""
+    return [path for path in paths if path.endswith(".py") and path.startswith(HANDLERS)]
+
+
+def names_of(catalogue: FlagCatalogue) -> frozenset[str]:
+    """Destinations and record fields: what an attribute may be to count as a flag."""
+    return frozenset(flag.dest for flag in catalogue.flags) | frozenset(catalogue.fields)
+
+
+def scan_handlers(modules: Modules, paths: Iterable[str], catalogue: FlagCatalogue) -> list[Rule]:
+    """Every rule in the handlers of a tree."""
+    names = names_of(catalogue)
+    found: list[Rule] = []
+    calls: list[CallSite] = []
+    for path in handler_paths(paths):
+        module = modules.by_path(path)
+        if module is not None:
+            scanner = Scanner(path, _lines(modules, path), names)
+            found += scanner.scan(module.tree)
+            calls += scanner.calls
+    return reached(found, calls)
+
+
+def family_of(flag: Flag, catalogue: FlagCatalogue, handlers: list[Rule]) -> Family:
+    """Flags that begin with the same word, and the switches that stand with them in conditions of its handlers."""
+    word = _subject(flag.dest)
+    named = frozenset(each.dest for each in catalogue.flags if _subject(each.dest) == word)
+    siblings = named if len(named) >= FAMILY_AT_LEAST else frozenset()
+    family = siblings | {flag.dest}
+    together: set[str] = set()
+    for rule in handlers:
+        if word in rule.where or not family.isdisjoint(rule.flags):
+            text = " ".join(rule.conditions)
+            here = any(name in text for name in family)
+            if here and word in rule.where:
+                together |= {name for name in rule.flags if "enable" in name and name in text}
+    switches = frozenset(name for name in together if _is_switch(name, catalogue)) - family
+    return Family(flag.dest, switches, siblings - {flag.dest})
+
+
+def _subject(dest: str) -> str:
+    words = [word for word in dest.split("_") if word not in PLAIN_WORDS]
+    return words[0] if words else dest
+
+
+def _is_switch(dest: str, catalogue: FlagCatalogue) -> bool:
+    found = catalogue.find(dest)
+    return found is not None and found.type == "bool" and not found.deprecated
+
+
+def about(family: Family, handlers: list[Rule], elsewhere: list[Rule]) -> tuple[Rule, ...]:
+    """The rules that matter to a flag: its own first, then its switches', then its family's; by kind and place."""
+    order = {"raise": 0, "assert": 1, "override": 2, "warn": 3}
+
+    def rank(rule: Rule) -> tuple[int, int, str, int]:
+        if family.flag in rule.flags:
+            near = 0
+        elif not family.switches.isdisjoint(rule.flags):
+            near = 1
+        else:
+            near = 2
+        return near, order[rule.kind], rule.path, rule.line
+
+    chosen = {(rule.path, rule.line, rule.kind): rule for rule in (*handlers, *elsewhere) if not family.all.isdisjoint(rule.flags)}
+    return tuple(sorted(chosen.values(), key=rank))
+
+
+class Follower:
+    """Rules outside the handlers, for one family of flags."""
+
+    def __init__(self, modules: Modules, catalogue: FlagCatalogue, family: Family) -> None:
+        self._modules = modules
+        self._folder = Folder(modules)
+        self._names = names_of(catalogue)
+        self._family = family
+
+    def rules(self, paths: Iterable[str]) -> list[Rule]:
+        """Rules in files that read the family, and in constructors that its values are handed to."""
+        found: list[Rule] = []
+        for path in list(paths)[:FILES_LIMIT]:
+            module = self._modules.by_path(path)
+            if module is None:
+                continue
+            scanner = Scanner(path, _lines(self._modules, path), self._names)
+            found += [rule for rule in scanner.scan(module.tree) if not self._family.all.isdisjoint(rule.flags)]
+            found += self._flows(module, scanner)
+        return found
+
+    def _flows(self, module: Module, scanner: Scanner) -> list[Rule]:
+        """What the constructors do with the values that this file hands them."""
+        found: list[Rule] = []
+        for call in ast.walk(module.tree):
+            if not isinstance(call, ast.Call):
+                continue
+            handed = [(index, each) for index, each in enumerate(call.args)] + [
+                (keyword.arg, keyword.value) for keyword in call.keywords if keyword.arg
+            ]
+            carried: dict[int | str, set[str]] = {}
+            for place, value in handed:
+                flags = scanner.flags_in(value, {}) & self._family.all
+                if flags and not isinstance(value, ast.Lambda):
+                    carried[place] = flags
+            if carried:
+                found += self._into(call, carried, module)
+        return found
+
+    def _into(self, call: ast.Call, carried: dict[int | str, set[str]], module: Module) -> list[Rule]:
+        try:
+            callee = self._folder.fold(call.func, Scope(module))
+        except Unfoldable:
+            return []
+        if not isinstance(callee, ClassRef):
+            return []
+        found: list[Rule] = []
+        for _ in range(BASES_LIMIT):
+            owner, constructor = self._constructor(callee)
+            if constructor is None or owner is None:
+                break
+            names = [each.arg for each in (*constructor.args.posonlyargs, *constructor.args.args)][1:]
+            names_all = set(names) | {each.arg for each in constructor.args.kwonlyargs}
+            tainted = {
+                (names[place] if isinstance(place, int) else place): flags
+                for place, flags in carried.items()
+                if (place < len(names) if isinstance(place, int) else place in names_all)
+            }
+            if not tainted:
+                break
+            scanner = Scanner(owner.module.path, _lines(self._modules, owner.module.path), self._names)
+            found += scanner.function(constructor, tainted)
+            onward = self._super_call(constructor)
+            base = self._base(owner)
+            if onward is None or base is None:
+                break
+            carried = self._passed_on(onward, tainted)
+            callee = base
+        return found
+
+    def _constructor(self, owner: ClassRef) -> tuple[ClassRef | None, ast.FunctionDef | None]:
+        """The constructor of a class and the class that has it."""
+        for _ in range(BASES_LIMIT):
+            for statement in owner.node.body:
+                if isinstance(statement, ast.FunctionDef) and statement.name == "__init__":
+                    return owner, statement
+            base = self._base(owner)
+            if base is None:
+                break
+            owner = base
+        return None, None
+
+    def _base(self, owner: ClassRef) -> ClassRef | None:
+        for base in owner.node.bases:
+            try:
+                found = self._folder.fold(base, Scope(owner.module))
+            except Unfoldable:
+                continue
+            if isinstance(found, ClassRef):
+                return found
+        return None
+
+    def _super_call(self, constructor: ast.FunctionDef) -> ast.Call | None:
+        for node in ast.walk(constructor):
+            match node:
+                case ast.Call(func=ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr="__init__")):
+                    return node
+        return None
+
+    def _passed_on(self, call: ast.Call, tainted: dict[str, set[str]]) -> dict[int | str, set[str]]:
+        carried: dict[int | str, set[str]] = {}
+        for index, value in enumerate(call.args):
+            if isinstance(value, ast.Name) and value.id in tainted:
+                carried[index] = tainted[value.id]
+        for keyword in call.keywords:
+            if keyword.arg and isinstance(keyword.value, ast.Name) and keyword.value.id in tainted:
+                carried[keyword.arg] = tainted[keyword.value.id]
+        return carried
+
+
+def _lines(modules: Modules, path: str) -> list[str]:
+    return (modules.root / path).read_bytes().decode("utf-8", "replace").split("\n")
+
+
+def readers(modules: Modules, paths: Iterable[str], dest: str) -> list[tuple[str, int, str]]:
+    """Where a flag's value is read outside its handlers: (path, line, function)."""
+    found: list[tuple[str, int, str]] = []
+    for path in paths:
+        module = modules.by_path(path)
+        if module is None:
+            continue
+        spans = [(each.lineno, each.end_lineno or each.lineno, each.name) for each in functions(module.tree)]
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.Attribute) and node.attr == dest and isinstance(node.ctx, ast.Load):
+                inside = [span for span in spans if span[0] <= node.lineno <= span[1]]
+                name = max(inside)[2] if inside else ""
+                found.append((path, node.lineno, name))
+    return found
