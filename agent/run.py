@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 
-from transcripts.redaction import Redactor
-
 from agent.document import document
 from agent.grounding import grounded
 from agent.loop import Agent
@@ -22,8 +20,10 @@ from agent.tasks import Tasks, run_task
 from agent.workbench import Progress, Workbench
 from prompts import prompt
 from transcripts.errors import ScoutError
+from transcripts.facts import Facts
 from transcripts.ids import new_id
 from transcripts.records import Concluded, Limits, Opened, Said
+from transcripts.redaction import Redactor
 from transcripts.store import Store
 
 LIMITS: Final = Limits(turns=60, seconds=1800.0, tokens=2_000_000)
@@ -111,6 +111,19 @@ class Run:
         agent = await self.tasks.make(session)
         status, text = await run_task(agent)
         return self.tasks.told(session, status, text)
+
+    async def verify(self) -> list[dict[str, Any]]:
+        """Look at the host anew and hold what the advice expected against it, row by row."""
+        from tools import advice
+
+        case = self.session.case
+        advised = case.advised
+        before = case.facts
+        await main_role.look_anew(self.bench)
+        after = Facts(fact for fact in list(case.facts)[len(before) :])
+        if advised is None:
+            return []
+        return [row.row() for row in advice.verify(advised.expected, advised.verify, before, after)]
 
     def put_writeup(self) -> None:
         """Beside the transcript, so that nobody has to ask for it."""

@@ -96,6 +96,34 @@ def resume(identity: str, follow_up: str, **options: Any) -> int:
 
 
 @click.command()
+@click.argument("identity", metavar="ID")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+def verify(identity: str, as_json: bool) -> int:
+    """Look again at the host of session ID: what its advice expected, and what is there now."""
+    from agent.run import Run, take_up
+
+    settings = load_settings()
+    with take_up(settings, identity) as session:
+        if session.case.advised is None or not session.case.advised.changes:
+            raise UsageError(
+                f"{session.id} recommended no change, so there is nothing to verify.", "See `sglscout show`."
+            )
+
+        async def look_again() -> list[Json]:
+            run = Run.on(settings, session, _progress({}))
+            async with run.bench:
+                return await run.verify()
+
+        rows = asyncio.run(look_again())
+    if as_json:
+        click.echo(json.dumps({"v": 1, "session": session.id, "expectations": rows}))
+    else:
+        for row in rows:
+            click.echo(f"{row['outcome']:<16} {row['what']}: before {row['before'] or '-'}, now {row['after'] or '-'}")
+    return 0 if all(row["outcome"] == "met" for row in rows) else 3
+
+
+@click.command()
 @click.option("--host", help="USER@HOST[:PORT], a name of your SSH configuration, or `local`.")
 @click.option("--bundle", type=click.Path(exists=True, path_type=Path), help="A bundle, folder or log.")
 @click.option("--demo", "recording", help="A recorded host that ships with the program.")

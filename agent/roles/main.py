@@ -82,25 +82,8 @@ class _Desk:
         return self._bench.session
 
     async def look(self, _arguments: NoArguments, emit: Emit) -> str:
-        from tools.host import look
-        from tools.host.parsers import parse
-
         case = self._session.case
-        host = await self._bench.host()
-        async for seen in look(host, skip=case.probes_answered(), redact=self._session.transcript.redact):
-            evidence = Evidence(
-                case.next_evidence(),
-                seen.probe,
-                seen.command,
-                self._bench.target["host"].rpartition("@")[2],
-                seen.at,
-                seen.exit,
-                seen.text,
-                seen.truncated,
-                seen.seconds,
-                seen.problem,
-            )
-            emit(EvidenceTaken.of(evidence, parse(evidence)))
+        await _look(self._bench, case.probes_answered(), emit)
         return _evidence_listed(case.evidence.values(), case.facts)
 
     async def weigh(self, _arguments: NoArguments, emit: Emit) -> str:
@@ -200,6 +183,32 @@ class _Desk:
         )
         emit(EvidenceTaken.of(evidence, parse(evidence)))
         return f"{evidence.id}, exit {evidence.exit}:\n{evidence.text}"
+
+
+async def look_anew(bench: Workbench) -> None:
+    """Every standard probe once more, as new evidence."""
+    await _look(bench, frozenset(), bench.session.record)
+
+
+async def _look(bench: Workbench, skip: frozenset[str], emit: Emit) -> None:
+    from tools.host import look
+    from tools.host.parsers import parse
+
+    host = await bench.host()
+    async for seen in look(host, skip=skip, redact=bench.session.transcript.redact):
+        evidence = Evidence(
+            bench.session.case.next_evidence(),
+            seen.probe,
+            seen.command,
+            bench.target["host"].rpartition("@")[2],
+            seen.at,
+            seen.exit,
+            seen.text,
+            seen.truncated,
+            seen.seconds,
+            seen.problem,
+        )
+        emit(EvidenceTaken.of(evidence, parse(evidence)))
 
 
 def _reason(reason: Any) -> ReasonRow:
