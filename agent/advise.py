@@ -134,6 +134,7 @@ def _flags(source: Source) -> advice.Flags:
     from tools.source import check_command
 
     def problems(options: Sequence[str]) -> list[advice.Problem]:
-        return [advice.Problem(each.text, each.at) for each in check_command(list(options), source)]
+        found = check_command(list(options), source)
+        return [advice.Problem(each.message, each.at) for each in found if each.severity == "error"]
 
     return advice.Flags(source.catalogue(), problems)

@@ -82,13 +82,14 @@ class Workbench:
         from tools import host as hosts
         from tools.host import recorded
 
-        recording = recorded.load(self.target["recording"])
-        tree = await self._tree_of(recording.version)
-        async with recorded.serve(recording, tree=tree) as server:
+        where = self.target["recording"]
+        server = recorded.load(where).figures.server
+        tree = await self._tree_of(server.version) if server else None
+        async with recorded.serve(where, tree=tree) as served:
             options = hosts.SshOptions(
-                config_file=None, known_hosts=(server.known_hosts,), key_files=(server.client_key,), port=server.port
+                config_file=None, known_hosts=(served.known_hosts,), key_files=(served.client_key,), port=served.port
             )
-            async with hosts.connect(f"{server.user}@{server.host}", options=options) as host:
+            async with hosts.connect(f"{served.user}@{served.host}", options=options) as host:
                 yield host
 
     async def _tree_of(self, version: str) -> Path | None:
