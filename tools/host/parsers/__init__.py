@@ -38,7 +38,7 @@ def parse_stream(lines: Iterable[str], evidence_id: str = "E1") -> tuple[Fact, .
 
 def series(evidence: Evidence) -> tuple[Point, ...]:
     """Prefill and Decode lines of a log as points in time, for pictures; empty for other evidence."""
-    if table.kind_of(evidence) not in (*table.JOURNALS, table.PASTED):
+    if table.kind_of(evidence) not in table.JOURNALS | table.PASTED:
         return ()
     return journal.read(evidence.text.splitlines()).points()
 
@@ -46,8 +46,12 @@ def series(evidence: Evidence) -> tuple[Point, ...]:
 def _read(evidence: Evidence) -> list[Fact]:
     found: list[Fact] = []
     kind = table.kind_of(evidence)
-    log, pasted = kind in table.JOURNALS, kind == table.PASTED
-    parsers = table.recognised(evidence.text) if pasted else table.PARSERS.get(kind, ())
+    log, pasted = kind in table.JOURNALS, kind in table.PASTED
+    parsers = list(table.recognised(evidence.text) if pasted else table.PARSERS.get(kind, ()))
+    if log or pasted:
+        parsers.append(_journal)
+    if log or pasted or kind in table.PROSE or kind == "kernel_log":
+        parsers.append(_incident)
     for parser in parsers:
         page = Page(evidence.id)
         try:
@@ -55,17 +59,16 @@ def _read(evidence: Evidence) -> list[Fact]:
         except (ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError, RecursionError):
             _LOG.warning("%s: %s could not be read whole", evidence.id, evidence.probe, exc_info=True)
         found += page.facts
-    if log or pasted:
-        found += journal.read(evidence.text.splitlines()).facts(evidence.id)
-        found += _incident(evidence)
-    elif kind == "kernel_log":
-        found += _incident(evidence)
     return found
 
 
-def _incident(evidence: Evidence) -> tuple[Fact, ...]:
+def _journal(page: Page, evidence: Evidence) -> None:
+    page.extend(journal.read(evidence.text.splitlines()).facts(evidence.id))
+
+
+def _incident(page: Page, evidence: Evidence) -> None:
     try:
         from tools.host.parsers.incident import parse_text
     except ImportError:
-        return ()
-    return tuple(parse_text(evidence))
+        return
+    page.extend(parse_text(evidence))

@@ -24,7 +24,7 @@ _USED: Final = re.compile(rf"mem usage={_F} GB")
 _TYPE: Final = re.compile(r"type=(\w+)")
 _DRAFT_CLASS: Final = re.compile(r"eagle|mtp|nextn|draft|dflash|dspark|medusa", re.I)
 _KV: Final = re.compile(
-    r"(?:(\S[^.]*?) )?KV Cache (is allocated|VA upper bound)\. (?:dtype: (\S+), )?#tokens: (\d+), "
+    r"(?:(\S[^.]{0,60}?) )?KV Cache (is allocated|VA upper bound)\. (?:dtype: (\S+), )?#tokens: (\d+), "
     rf"(?:K size: {_F} GB, V size: {_F} GB|KV size: {_F} GB)"
 )
 _KV_LATER: Final = re.compile(
@@ -40,7 +40,7 @@ _STATE_CAP: Final = re.compile(
 )
 _REDUCED: Final = re.compile(r"max_running_requests was reduced from the requested (\d+) to (\d+)")
 _LOWERED: Final = re.compile(r"max_running_requests (\d+) -> (\d+)")
-_GRAPH: Final = re.compile(r"Capture (?:(.*?) )?(?:piecewise )?(?:cuda|cpu|npu|xpu|\w+) graph (begin|end)", re.I)
+_GRAPH: Final = re.compile(r"Capture (?:([\w ]{0,60}?) )?(?:piecewise )?\w{1,20} graph (begin|end)", re.I)
 _GRAPH_SIZES: Final = re.compile(r"(?:graph bs |bs=)\[([\d, ]+)\]")
 _SUMMARY: Final = {
     "running_limit": re.compile(r"\bmax_running_requests=(\d+)"),
@@ -51,8 +51,9 @@ _SUMMARY: Final = {
 _SUMMARY_TOKENS: Final = re.compile(r"\bmax_total_num_tokens=(\d+)")
 _SUMMARY_FREE: Final = re.compile(rf"available_[gc]pu_mem={_F} GB")
 _HOST: Final = re.compile(
-    rf"Allocating (?:(\S.*?) hierarchical KV host pool: (\d+) tokens, )?{_F} GB host memory"
-    r"(?: for (?:hierarchical )?(.*?)(?: cache)?(?: \(|\.|$))?"
+    r"Allocating (?:(\S.{0,60}?) hierarchical KV host pool: (\d+) tokens, )?"
+    rf"{_F} GB host memory"
+    r"(?: for (?:hierarchical )?(.{0,80}?)(?: cache)?(?: \(|\.|$))?"
 )
 _DTYPE: Final = re.compile(r"Using KV cache dtype: (\S+)")
 _RESET: Final = re.compile(r"Max running requests is reset to (\d+)")

@@ -12,6 +12,7 @@ from tools.host.parsers.server_args import is_secret
 
 _MODULES: Final = ("sglang.launch_server", "sglang_router.launch_server")
 _ENTRY: Final = re.compile(r"(?:^|/)(?:launch_server(?:\.py)?|sglang)$")
+_LONGEST: Final = 65_536  # beyond it no shell took the line, and reading quotes letter by letter is slow
 _FLAG: Final = re.compile(r"--[A-Za-z][\w.\-]*")
 
 
@@ -19,7 +20,9 @@ def words(text: str) -> list[str]:
     """A command line as words: NUL between them as in /proc, else as a shell reads it, else at blanks."""
     if "\0" in text:
         return [word for word in text.strip("\n").rstrip("\0").split("\0") if word != "\n"]
-    joined = re.sub(r"\\\s*\n", " ", text).strip()
+    joined = text.replace("\\\n", " ").strip()
+    if len(joined) > _LONGEST:
+        return joined.split()
     try:
         return shlex.split(joined)
     except ValueError:

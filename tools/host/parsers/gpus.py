@@ -8,14 +8,14 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from tools.host.parsers.page import Page
+from tools.host.parsers.page import Page, short_lines
 from transcripts.facts import Evidence
 
 _QUERY: Final = re.compile(r"--query-(gpu|compute-apps)[= ]([\w.,]+)")
 _NUMBER: Final = re.compile(r"-?\d+(?:\.\d+)?")
 _MIB: Final = 1 << 20
 _ROW: Final = re.compile(r"\|\s*(\d+)\s+(\S.*?)\s+(?:On|Off|N/A)\s*\|\s*[0-9A-Fa-f]{8}:")
-_ROW_MEMORY: Final = re.compile(r"(\d+)MiB\s*/\s*(\d+)MiB")
+_ROW_MEMORY: Final = re.compile(r"\b(\d{1,9})MiB\s{0,9}/\s{0,9}(\d{1,9})MiB")
 _TABLE_HEAD: Final = re.compile(r"NVIDIA-SMI \S+\s+Driver Version: (\S+)")
 _TABLE_PROCESS: Final = re.compile(r"\|\s*(\d+)\s+\S+\s+\S+\s+(\d+)\s+[CG+M]+\s+(\S.*?)\s+(\d+)MiB\s*\|")
 
@@ -44,7 +44,7 @@ def read_nvidia(page: Page, evidence: Evidence) -> None:
     if len(asked) == 1 and "noheader" in evidence.command:
         columns = next(iter(asked.values()))
     row_number = 0
-    for number, raw in enumerate(evidence.text.splitlines(), start=1):
+    for number, raw in short_lines(evidence.text):
         cells = _cells(raw)
         if len(cells) < 2:
             continue
@@ -137,7 +137,7 @@ def _value(page: Page, name: str, text: str, number: int, scope: str) -> None:
 def _nvidia_table(page: Page, text: str) -> None:
     """The table that plain `nvidia-smi` prints."""
     scope = ""
-    for number, raw in enumerate(text.splitlines(), start=1):
+    for number, raw in short_lines(text):
         head = _TABLE_HEAD.search(raw)
         if head is not None:
             page.add("driver_version", head[1], number)

@@ -7,32 +7,32 @@ import re
 from typing import Any, Final
 
 from tools.host.parsers import command
-from tools.host.parsers.page import Page
+from tools.host.parsers.page import Page, short_lines
 from tools.host.parsers.units import read_environment
 from transcripts.facts import Evidence
 
-_DIST: Final = re.compile(r"(\S*?/?sglang-([0-9][\w.+!]*)\.dist-info)")
+_DIST: Final = re.compile(r"\bsglang-([0-9][\w.+!]{0,40})\.dist-info")
 _METADATA: Final = re.compile(r"^Version: ([0-9]\S*)\s*$")
 _VERSION: Final = re.compile(
     r"^\s*(?:__version__|version)\s*(?::\s*str\s*)?=\s*(?:__version__\s*=\s*|version\s*=\s*)?['\"]([0-9][^'\"\s]*)['\"]"
 )
 _ULIMITS: Final = {"memlock": "memlock_bytes", "nofile": "nofile_limit"}
 _COMMIT: Final = re.compile(r"^[0-9a-f]{40}$")
-_PACKAGE: Final = re.compile(r"(/\S*?/sglang)(?:/version\.py|/_version\.py|/__init__\.py|/launch_server\.py)")
+_PACKAGE: Final = re.compile(r"(/[^\s:]{1,300}?/sglang)(?:/version\.py|/_version\.py|/__init__\.py|/launch_server\.py)")
 _PS: Final = re.compile(r"^\s*(\d+)\s+(\d+)\s+(\d+)\s+(\w{3} \w{3} [ \d]\d \d\d:\d\d:\d\d \d{4})\s+(.*)$")
 _LISTEN: Final = re.compile(r"LISTEN\s+\d+\s+\d+\s+\S*:(\d+)\s.*?pid=(\d+)")
 
 
 def read_version(page: Page, evidence: Evidence) -> None:
     """METADATA or the name of a dist-info folder, version.py, a commit; the folder when a path is shown."""
-    for number, raw in enumerate(evidence.text.splitlines(), start=1):
-        package = _PACKAGE.search(raw)
+    for number, raw in short_lines(evidence.text):
+        package = _PACKAGE.search(raw) if "/sglang/" in raw else None
         if package is not None:
             page.add("install_path", package[1], number)
-        for pattern, group in ((_METADATA, 1), (_VERSION, 1), (_DIST, 2)):
+        for pattern in (_METADATA, _VERSION, _DIST):
             match = pattern.search(raw)
             if match is not None:
-                page.add("version", match[group], number)
+                page.add("version", match[1], number)
                 break
         if _COMMIT.match(raw.strip()):
             page.add("git_commit", raw.strip(), number)
@@ -46,7 +46,7 @@ def read_process(page: Page, evidence: Evidence) -> None:
         command.write(page, argv, 1)
         page.add("running", True, 1)
         return
-    for number, raw in enumerate(text.splitlines(), start=1):
+    for number, raw in short_lines(text):
         words = command.words(raw)
         if not command.is_server(words):
             continue
@@ -62,7 +62,7 @@ def read_process(page: Page, evidence: Evidence) -> None:
 def read_discovery(page: Page, evidence: Evidence) -> None:
     """What the probe script found for itself: `key=value` lines (tools/host/probe.sh)."""
     values = {}
-    for number, raw in enumerate(evidence.text.splitlines(), start=1):
+    for number, raw in short_lines(evidence.text):
         key, sign, value = raw.partition("=")
         if sign and value.strip():
             values[key] = (value.strip(), number)
@@ -78,13 +78,13 @@ def read_discovery(page: Page, evidence: Evidence) -> None:
     if "dist" in values:
         dist = _DIST.search(values["dist"][0])
         if dist is not None:
-            page.add("version", dist[2], values["dist"][1])
+            page.add("version", dist[1], values["dist"][1])
 
 
 def read_processes(page: Page, evidence: Evidence) -> None:
     """`ps -o pid,ppid,rss,lstart,comm` of the server and its children; rss in KiB."""
     rows: list[tuple[int, int, int, str, int]] = []
-    for number, raw in enumerate(evidence.text.splitlines(), start=1):
+    for number, raw in short_lines(evidence.text):
         match = _PS.match(raw)
         if match is not None:
             rows.append((int(match[1]), int(match[2]), int(match[3]), match[4], number))
@@ -105,7 +105,7 @@ def read_processes(page: Page, evidence: Evidence) -> None:
 
 def read_sockets(page: Page, evidence: Evidence) -> None:
     """`ss -ltnp`: who listens where."""
-    for number, raw in enumerate(evidence.text.splitlines(), start=1):
+    for number, raw in short_lines(evidence.text):
         match = _LISTEN.search(raw)
         if match is not None and "python" in raw:
             page.add("listening", int(match[1]), number, scope=match[2])
@@ -124,7 +124,7 @@ def read_containers(page: Page, evidence: Evidence) -> None:
             if isinstance(entry, dict):
                 _container(page, entry, line)
         return
-    for number, raw in enumerate(evidence.text.splitlines(), start=1):
+    for number, raw in short_lines(evidence.text):
         words = raw.split()
         if len(words) >= 3 and "sglang" in raw.lower() and re.fullmatch(r"[0-9a-f]{12,64}", words[0]):
             page.add("container", words[2], number)

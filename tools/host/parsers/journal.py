@@ -25,7 +25,7 @@ _MARK: Final = re.compile(
     r"|(?P<reduced>max_running_requests was reduced|KV sizing: max_running_requests)"
     r"|(?P<pool_end>Memory pool end)|(?P<sliding>full_layer_tokens=)"
     r"|(?P<state>Mamba Cache is allocated)|(?P<state_cap>by the mamba state cache)"
-    r"|(?P<graph>Capture [\w ]*graph (?:begin|end)|Capture cuda graph bs)"
+    r"|(?P<graph>Capture [\w -]{0,60}[gG]raph (?:begin|end)|Capture \w+ graph bs)"
     r"|(?P<host_pool>Allocating .{0,120}GB host memory)|(?P<kv_dtype>Using KV cache dtype:)"
     r"|(?P<spec_reset>Max running requests is reset to)|(?P<dp_chunk>chunked prefill size is adjusted)"
     r"|(?P<bytes_per_token>bytes_per_full_token=)"
@@ -33,10 +33,11 @@ _MARK: Final = re.compile(
     r"|(?P<ready>fired up and ready to roll)"
     r"|(?P<restart>Scheduled restart job, restart counter is at (?P<restart_count>\d+))"
     r"|(?P<prefill>Prefill batch)|(?P<decode>#running-req: |#(?:full |swa )?token: |token usage: )"
-    r"|(?P<summary>max_total_num_tokens=|max_running_requests=)",
-    re.I,
+    r"|(?P<summary>max_total_num_tokens=|max_running_requests=)"
 )
+_ACCESS: Final = ' HTTP/1.1" '
 _LONGEST: Final = 65_536
+_LONGEST_LINE: Final = 4_096
 
 
 class Journal:
@@ -72,6 +73,8 @@ class Journal:
         if text.startswith("Prefill batch"):
             self._load.prefill(line)
             return
+        if _ACCESS in text:
+            return
         mark = _MARK.search(text, 0, _LONGEST)
         if mark is None:
             return
@@ -79,6 +82,8 @@ class Journal:
         if kind == "restart_count" or mark["restart"]:
             self._restarts = (int(mark["restart_count"]), line)
             return
+        if kind != "server_args" and len(text) > _LONGEST_LINE:
+            line = Line(line.number, line.at, line.ranks, text[:_LONGEST_LINE], line.program)
         handler = self._handlers.get(kind)
         if handler is not None:
             handler(line)

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from tools.host.parsers.lines import unwrap
-from tools.host.parsers.page import Page
+from tools.host.parsers.page import Page, short_lines
 from transcripts.facts import Evidence
 
 _XID: Final = re.compile(r"NVRM: Xid \((PCI:[0-9a-fA-F:.]+)\): (\d+)")
@@ -17,7 +17,7 @@ _STAMP: Final = re.compile(r"^\[\s*(\d+\.\d+|\w{3} \w{3} [ \d]\d \d\d:\d\d:\d\d 
 
 def read_kernel(page: Page, evidence: Evidence) -> None:
     """Lines of dmesg or of the journal's kernel part."""
-    for number, raw in enumerate(evidence.text.splitlines(), start=1):
+    for number, raw in short_lines(evidence.text):
         if "Xid" not in raw and "illed process" not in raw and "oom-kill:" not in raw:
             continue
         line = unwrap(number, raw)

@@ -20,8 +20,8 @@ from tools.host.parsers.lines import Clock, Line
 from tools.host.parsers.page import Page
 from transcripts.facts import Grade
 
-_WHOLE: Final = re.compile(r"-?\d+")
-_DECIMAL: Final = re.compile(r"-?\d+\.\d+")
+_NUMBER: Final = re.compile(r"-?\d{1,18}(?:\.\d{1,9})?")
+_NUMERALS: Final = frozenset("-0123456789")
 _NONE: Final = math.nan
 _RETRACTED: Final = re.compile(r"#retracted_reqs: (\d+)")
 _ABORTED: Final = re.compile(r"#aborted_retracted_reqs: (\d+)")
@@ -376,12 +376,18 @@ def _fields(text: str, names: dict[str, str]) -> tuple[dict[str, float], int]:
 
 
 def _value(value: str, *, last: bool, key: str) -> float | None:
-    match = _DECIMAL.match(value) or _WHOLE.match(value)
-    if match is None:
-        return None
-    if last and match.end() == len(value) and key != "#queue-req" and not re.fullmatch(r"-?\d+\.\d\d+", match[0]):
-        return None
-    return float(match[0])
+    if last and key != "#queue-req" and value[-3:-2] != ".":  # two decimals are a whole number, others may be cut
+        return _leading(value) if " " in value else None
+    try:
+        return float(value) if value[:1] in _NUMERALS else None
+    except ValueError:
+        return _leading(value)
+
+
+def _leading(value: str) -> float | None:
+    """The number that a text begins with, as in `67 (median; p95 96`."""
+    match = _NUMBER.match(value)
+    return None if match is None else float(match[0])
 
 
 def _point(kind: str, rows: _Columns, row: int, first: float) -> Point:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from tools.host.parsers.page import Page
+from tools.host.parsers.page import Page, short_lines
 from transcripts.facts import Evidence
 
 _MEMINFO: Final = re.compile(r"^(?:Node (\d+) )?([\w()]+):\s+(\d+)(?: (kB))?\s*$")
@@ -43,7 +43,7 @@ def size_bytes(text: str) -> int | None:
 
 def read_meminfo(page: Page, evidence: Evidence) -> None:
     """/proc/meminfo, or the table of `free` with any unit."""
-    for number, raw in enumerate(evidence.text.splitlines(), start=1):
+    for number, raw in short_lines(evidence.text):
         match = _MEMINFO.match(raw)
         if match is None:
             continue
@@ -66,7 +66,7 @@ def _meminfo_value(page: Page, key: str, value: int, number: int) -> None:
 
 def _read_free(page: Page, evidence: Evidence) -> None:
     head: list[str] = []
-    for number, raw in enumerate(evidence.text.splitlines(), start=1):
+    for number, raw in short_lines(evidence.text):
         words = raw.split()
         if "available" in words and "total" in words:
             head = words
@@ -91,7 +91,7 @@ def read_numa(page: Page, evidence: Evidence) -> None:
     """`numactl -H`, or the meminfo files of the nodes."""
     nodes: set[str] = set()
     last = 0
-    for number, raw in enumerate(evidence.text.splitlines(), start=1):
+    for number, raw in short_lines(evidence.text):
         _, _, raw_after_name = raw.rpartition("meminfo:")
         text = (raw_after_name or raw).strip()
         count = _NODES.match(text)
@@ -121,7 +121,7 @@ def read_cgroup(page: Page, evidence: Evidence) -> None:
     limits: list[tuple[int, int]] = []
     used: list[tuple[int, int]] = []
     name = ""
-    for number, raw in enumerate(evidence.text.splitlines(), start=1):
+    for number, raw in short_lines(evidence.text):
         text = raw.strip().strip("=<> ")
         path, _, value = text.rpartition(":")
         if _is_cgroup_file(path) or not value.strip():
@@ -153,7 +153,7 @@ def _bare_cgroup(evidence: Evidence) -> tuple[list[tuple[int, int]], list[tuple[
     asked = re.findall(r"memory\.(?:max|limit_in_bytes|high|current|usage_in_bytes)\b", evidence.command)
     limits: list[tuple[int, int]] = []
     used: list[tuple[int, int]] = []
-    values = [(n, raw.strip()) for n, raw in enumerate(evidence.text.splitlines(), start=1) if raw.strip()]
+    values = [(n, raw.strip()) for n, raw in short_lines(evidence.text) if raw.strip()]
     for (number, text), file in zip(values, asked, strict=False):
         if text.isdecimal() and int(text) < _UNLIMITED:
             (limits if file in _CGROUP_LIMIT else used).append((int(text), number))
@@ -166,7 +166,7 @@ def _is_cgroup_file(text: str) -> bool:
 
 def read_huge_pages(page: Page, evidence: Evidence) -> None:
     """/sys/kernel/mm/transparent_hugepage: the word in brackets is the setting in force."""
-    for number, raw in enumerate(evidence.text.splitlines(), start=1):
+    for number, raw in short_lines(evidence.text):
         chosen = _CHOSEN.search(raw)
         if chosen is not None:
             scope = next((part for part in ("shmem_enabled", "defrag") if part in raw), "")
@@ -178,7 +178,7 @@ def read_huge_pages(page: Page, evidence: Evidence) -> None:
 
 def read_limits(page: Page, evidence: Evidence) -> None:
     """/proc/PID/limits: the soft limits, which are what binds."""
-    for number, raw in enumerate(evidence.text.splitlines(), start=1):
+    for number, raw in short_lines(evidence.text):
         match = _LIMIT.match(raw)
         if match is None:
             continue
@@ -193,7 +193,7 @@ def read_disks(page: Page, evidence: Evidence) -> None:
     """`df` with any block size; /dev/shm has facts of its own."""
     block = 0
     head: list[str] = []
-    for number, raw in enumerate(evidence.text.splitlines(), start=1):
+    for number, raw in short_lines(evidence.text):
         words = raw.replace("Mounted on", "Mounted_on").split()
         if "Mounted_on" in words:
             head, block = words, _block_bytes(words)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from tools.host.parsers.page import Page
+from tools.host.parsers.page import Page, short_lines
 from transcripts.facts import Evidence
 
 _SAMPLE: Final = re.compile(
@@ -60,7 +60,7 @@ def read_metrics(page: Page, evidence: Evidence) -> None:
 
 def samples(text: str) -> Iterable[Sample]:
     """Every sample of SGLang's own metrics, in order."""
-    for number, raw in enumerate(text.splitlines(), start=1):
+    for number, raw in short_lines(text):
         match = _SAMPLE.match(raw)
         if match is not None:
             labels = dict(_LABEL.findall(match[2] or ""))

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
+from typing import Final
 
 from transcripts.facts import Fact, Grade, Value
 from transcripts.vocabulary import VOCABULARY
 
-_LONGEST_TEXT = 20_000
+_LONGEST_TEXT: Final = 20_000
+_LONGEST_LINE: Final = 8_192
+
+
+def short_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Lines numbered from 1, without those that are longer than anything a system program prints."""
+    for number, raw in enumerate(text.splitlines(), start=1):
+        if len(raw) <= _LONGEST_LINE:
+            yield number, raw
 
 
 class Page:
@@ -20,6 +30,10 @@ class Page:
     @property
     def facts(self) -> tuple[Fact, ...]:
         return tuple(self._facts)
+
+    def extend(self, facts: Iterable[Fact]) -> None:
+        """Take over facts that are whole already."""
+        self._facts.extend(facts)
 
     def add(
         self,

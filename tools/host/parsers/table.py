@@ -50,7 +50,8 @@ PARSERS: Final[Mapping[str, tuple[Parser, ...]]] = MappingProxyType(
     }
 )
 JOURNALS: Final = frozenset({"journal_boot", "journal_recent"})
-PASTED: Final = "pasted"
+PASTED: Final = frozenset({"pasted", "note"})
+PROSE: Final = frozenset({"complaint", "launch"})  # words of the operator and a bare command: no log, no table
 
 # beginnings of a command line that an operator or a model chose (probe "command") -> the probe it resembles
 _COMMANDS: Final = (
@@ -81,7 +82,7 @@ _COMMANDS: Final = (
 
 def kind_of(evidence: Evidence) -> str:
     """The probe whose parsers fit: its own name, or for a single command the standard probe it resembles."""
-    if evidence.probe in PARSERS or evidence.probe in JOURNALS or evidence.probe == PASTED:
+    if evidence.probe in PARSERS or evidence.probe in JOURNALS or evidence.probe in PASTED | PROSE:
         return evidence.probe
     return next((probe for pattern, probe in _COMMANDS if pattern.match(evidence.command)), "")
 

@@ -8,12 +8,11 @@ from typing import Final
 
 from tools.host.parsers import command
 from tools.host.parsers.memory import size_bytes
-from tools.host.parsers.page import Page
+from tools.host.parsers.page import Page, short_lines
 from tools.host.parsers.server_args import is_secret
 from transcripts.facts import Evidence
 
 _INFINITE: Final = ("infinity", str(2**64 - 1))
-_ARGV: Final = re.compile(r"argv\[\]=(.*?) ; ")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TEXTS: Final = {
     "Id": "unit_name",
@@ -44,14 +43,14 @@ _TIMES: Final = {
 
 def read_show(page: Page, evidence: Evidence) -> None:
     """`systemctl show`: KEY=VALUE lines."""
-    for number, raw in enumerate(evidence.text.splitlines(), start=1):
+    for number, raw in short_lines(evidence.text):
         key, sign, value = raw.partition("=")
         if not sign or not value:
             continue
         if key == "ExecStart":
-            argv = _ARGV.search(value)
-            if argv is not None:
-                command.write(page, command.words(argv[1]), number, form="systemd")
+            _, found, argv = value.partition("argv[]=")
+            if found:
+                command.write(page, command.words(argv.partition(" ; ")[0]), number, form="systemd")
         elif key == "Environment":
             _environment(page, value, number)
         else:
@@ -94,7 +93,7 @@ def _joined(text: str) -> list[tuple[int, str]]:
     """Lines with their continuations, numbered by their first."""
     found: list[tuple[int, str]] = []
     open_line = False
-    for number, raw in enumerate(text.splitlines(), start=1):
+    for number, raw in short_lines(text):
         body = raw.rstrip()
         more = body.endswith("\\")
         body = body[:-1] if more else body

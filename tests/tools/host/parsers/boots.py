@@ -52,7 +52,7 @@ def arguments(version: str) -> str:
         "tp_size": RANKS,
         "chunked_prefill_size": None,
         "disable_radix_cache": False,
-        "served_model_name": "it's \\ \"quoted\", {really}",
+        "served_model_name": 'it\'s \\ "quoted", {really}',
         "cuda_graph_bs": [1, 2, 4],
     }
     if version_tuple(version) >= (0, 5, 23):
@@ -84,10 +84,14 @@ def host_pool(version: str) -> str:
     }
     if version_tuple(version) >= (0, 5, 23):
         return render(version, "Allocating %s hierarchical KV host pool: %d tokens, %.2f GB host memory.", figures)
-    return render(version, "Allocating {} GB host memory for hierarchical KV cache", figures, within="mem_cache/**/*.py")
+    return render(
+        version, "Allocating {} GB host memory for hierarchical KV cache", figures, within="mem_cache/**/*.py"
+    )
 
 
-def decode(version: str, running: int, tokens: int, queue: int, *, accept: float | None = None, graph: bool = True) -> str:
+def decode(
+    version: str, running: int, tokens: int, queue: int, *, accept: float | None = None, graph: bool = True
+) -> str:
     """A decode line; usage is tokens over the pool."""
     usage = tokens / TOKENS
     figures: Figures = {
@@ -243,15 +247,15 @@ def _graphs(version: str) -> list[str]:
     extend = {**figures, "before_mem": 7.5, "after_mem": 7.3, "before_mem - after_mem": 0.2}
     if version_tuple(version) < (0, 5, 16):
         name = "Capture cuda graph" if version_tuple(version) < (0, 5, 0) else "Capture {}"
-        where = {"within": "model_runner.py"}
-        lines = [render(version, f"{name} {edge}. Th"[:-3], target, **where) for edge in ("begin", "end")]
+        where = "model_runner.py"
+        lines = [render(version, f"{name} {edge}. Th"[:-3], target, within=where) for edge in ("begin", "end")]
         worker = "eagle_worker.py"
-        kinds = (("draft cuda graph", draft), ("draft extend cuda graph", extend))
+        kinds = [("draft cuda graph", draft), ("draft extend cuda graph", extend)]
     else:
-        where = {"within": "cuda_graph_setup.py"}
-        lines = [render(version, f"Capture {{}} {{}} {edge}. ", target, **where) for edge in ("begin", "end")]
+        where = "cuda_graph_setup.py"
+        lines = [render(version, f"Capture {{}} {{}} {edge}. ", target, within=where) for edge in ("begin", "end")]
         worker = "eagle_worker_v2.py"
-        kinds = (("draft decode CUDA graph", draft), ("draft extend CUDA graph", extend))
+        kinds = [("draft decode CUDA graph", draft), ("draft extend CUDA graph", extend)]
     if version_tuple(version) < (0, 4, 10):
         kinds = kinds[:1]
     for kind, some in kinds:

@@ -57,7 +57,11 @@ def _literals(root: Path, starts: str, within: str) -> Iterator[ast.expr | tuple
         for node in _nodes(path):
             if isinstance(node, ast.Call):
                 literal = node.args[0]
-                if isinstance(literal, ast.Constant) and str(literal.value).startswith(starts) and "%" in str(literal.value):
+                if (
+                    isinstance(literal, ast.Constant)
+                    and str(literal.value).startswith(starts)
+                    and "%" in str(literal.value)
+                ):
                     yield literal, node.args[1:]
             elif isinstance(node, ast.JoinedStr):
                 if _shape(node).startswith(starts):
@@ -76,9 +80,9 @@ def _nodes(path: Path) -> tuple[ast.expr, ...]:
     """Literals of a file, and calls whose first argument is one."""
     found: list[ast.expr] = []
     for node in ast.walk(ast.parse(_text(path))):
-        if isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str)):
-            found.append(node)
-        elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+        text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+        call = isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant)
+        if isinstance(node, ast.expr) and (text or call or isinstance(node, ast.JoinedStr)):
             found.append(node)
     return tuple(found)
 

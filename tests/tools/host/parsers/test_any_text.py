@@ -12,7 +12,7 @@ from tools.host.parsers.table import JOURNALS, PARSERS, PASTED
 from transcripts.facts import Evidence
 from transcripts.vocabulary import VOCABULARY
 
-PROBES = sorted({*PARSERS, *JOURNALS, PASTED, "command"})
+PROBES = sorted({*PARSERS, *JOURNALS, *PASTED, "command"})
 LINES = (
     INNER,
     decode(0, 48, 95_526, 17),
@@ -56,5 +56,5 @@ def test_ten_megabytes_of_one_line_and_of_noise() -> None:
     brackets = "server_args=ServerArgs(" + "((" * 2_000_000
     noise = "\x00\ufffd\x1b[31m|,{[=:\n" * 500_000
     for probe in PROBES:
-        for text in (one_line, brackets) if probe != PASTED else (one_line, noise):
+        for text in (one_line, brackets) if probe not in PASTED else (one_line, noise):
             assert all(fact.name in VOCABULARY for fact in parse(Evidence("E1", probe, "", "h", "", 0, text)))

@@ -38,7 +38,7 @@ def test_loads_of_two_replicas() -> None:
 
 def test_server_info_keeps_no_key() -> None:
     body = {
-        "model_path": "/models/kimi", "tp_size": 8, "api_key": "sk-1", "admin_api_key": "sk-2", "kv_cache_dtype": "auto",
+        "model_path": "/models/kimi", "tp_size": 8, "api_key": "sk-1", "admin_api_key": "sk-2",
         "max_running_requests": None, "hicache_ratio": 2.0, "version": "0.5.9", "max_total_num_tokens": 159_209,
         "internal_states": [
             {
@@ -59,7 +59,11 @@ def test_server_info_keeps_no_key() -> None:
 
 
 def test_server_info_with_the_command_as_typed() -> None:
-    body = {"tp_size": 8, "launch_command": "python3 -m sglang.launch_server --tp 8 --api-key sk-1", "internal_states": []}
+    body = {
+        "tp_size": 8,
+        "launch_command": "python3 -m sglang.launch_server --tp 8 --api-key sk-1",
+        "internal_states": [],
+    }
     facts = read("server_info", json.dumps(body))
     assert facts.text("flag", "--tp") == "8"
     assert not any("sk-1" in str(fact.value) for fact in facts)
@@ -117,8 +121,8 @@ def test_metrics() -> None:
 
 
 def test_two_samples_in_one_text() -> None:
-    first = "sglang:evicted_tokens_total{tp_rank=\"0\"} 100.0 1000000\nsglang:cache_hit_rate{tp_rank=\"0\"} 0.8 1000000\n"
-    last = "sglang:evicted_tokens_total{tp_rank=\"0\"} 700.0 1060000\nsglang:cache_hit_rate{tp_rank=\"0\"} 0.3 1060000\n"
+    first = 'sglang:evicted_tokens_total{tp_rank="0"} 100.0 1000000\nsglang:cache_hit_rate{tp_rank="0"} 0.8 1000000\n'
+    last = 'sglang:evicted_tokens_total{tp_rank="0"} 700.0 1060000\nsglang:cache_hit_rate{tp_rank="0"} 0.3 1060000\n'
     facts = read("metrics", first + last)
     assert facts.number("metric", "evicted_tokens_total") == 700
     assert facts.number("metric_change", "evicted_tokens_total") == 600

@@ -137,7 +137,9 @@ def test_limits_of_the_process() -> None:
 
 
 def test_file_systems() -> None:
-    shm = "Filesystem       1B-blocks       Used    Available Use% Mounted on\ntmpfs 67108864 4096 67104768 1% /dev/shm\n"
+    shm = (
+        "Filesystem       1B-blocks       Used    Available Use% Mounted on\ntmpfs 67108864 4096 67104768 1% /dev/shm\n"
+    )
     facts = read("shm", shm)
     assert facts.number("shm_total_bytes") == 64 << 20
     assert facts.number("shm_free_bytes") == 67_104_768
@@ -209,7 +211,7 @@ def test_state_of_a_unit() -> None:
         "Id=sglang-kimi.service\nActiveState=activating\nSubState=auto-restart\nResult=signal\nNRestarts=7\nMainPID=0\n"
         "ExecMainStartTimestamp=Tue 2026-02-10 03:11:00 UTC\nMemoryMax=infinity\nLimitMEMLOCK=8388608\n"
         "LimitNOFILE=524288\nNeedDaemonReload=yes\n"
-        "ExecStart={ path=/usr/bin/python3 ; argv[]=/usr/bin/python3 -m sglang.launch_server --tp 8 ; ignore_errors=no ; }\n"
+        "ExecStart={ path=/usr/bin/python3 ; argv[]=/usr/bin/python3 -m sglang.launch_server --tp 8 ; pid=0 ; }\n"
     )
     facts = read("unit", text)
     assert facts.text("unit_state") == "activating"

@@ -123,12 +123,10 @@ def test_several_starts() -> None:
 
 
 def test_a_second_load_after_ready_is_a_start_where_the_arguments_were_cut_off() -> None:
-    text = "\n".join(
-        [
-            "[2026-02-10 03:00:10 TP0] Load weight begin. avail mem=94.00 GB",
-            "[2026-02-10 03:01:41] The server is fired up and ready to roll!",
-            "[2026-02-10 03:05:10 TP0] Load weight begin. avail mem=60.00 GB",
-        ]
+    text = (
+        "[2026-02-10 03:00:10 TP0] Load weight begin. avail mem=94.00 GB\n"
+        "[2026-02-10 03:01:41] The server is fired up and ready to roll!\n"
+        "[2026-02-10 03:05:10 TP0] Load weight begin. avail mem=60.00 GB\n"
     )
     facts = read(text)
     assert facts.number("starts") == 2
@@ -205,7 +203,12 @@ def test_pools_of_hybrid_models() -> None:
 @pytest.mark.parametrize("kept", range(10, len(decode(0, 48, 95_526, 17)), 7))
 def test_a_cut_line_yields_no_shortened_number(kept: int) -> None:
     facts = read(decode(0, 48, 95_526, 17)[:kept])
-    for name, value in (("running_max", 48), ("tokens_per_request", 1990.1), ("usage_max", 0.6), ("accept_len_p50", 2.5)):
+    for name, value in (
+        ("running_max", 48),
+        ("tokens_per_request", 1990.1),
+        ("usage_max", 0.6),
+        ("accept_len_p50", 2.5),
+    ):
         found = facts.number(name)
         assert found is None or found == value
 
@@ -230,7 +233,9 @@ def test_a_stream_reads_the_same_as_the_whole() -> None:
 
 
 def test_arguments_as_text_are_no_summary() -> None:
-    facts = read("[2026-02-10 03:00:01] server_args=ServerArgs(max_total_tokens=5, max_running_requests=7, api_key='k')")
+    facts = read(
+        "[2026-02-10 03:00:01] server_args=ServerArgs(max_total_tokens=5, max_running_requests=7, api_key='k')"
+    )
     assert facts.get("running_limit") is None
     assert facts.number("server_arg", "max_total_tokens") == 5
 

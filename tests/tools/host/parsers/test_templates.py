@@ -55,7 +55,7 @@ def test_arguments_without_keys(version: str) -> None:
     facts = read(boots.boot(version))
     assert facts.number("server_arg", "mem_fraction_static") == 0.88
     assert facts.text("server_arg", "model_path") == "/models/Kimi, K2.5 (INT4)"
-    assert facts.text("server_arg", "served_model_name") == "it's \\ \"quoted\", {really}"
+    assert facts.text("server_arg", "served_model_name") == 'it\'s \\ "quoted", {really}'
     assert facts.text("server_arg", "chunked_prefill_size") == "None"
     assert facts.get("server_arg", "api_key") is None
     assert not any("sk-do-not-keep" in str(fact.value) for fact in facts)
@@ -112,7 +112,10 @@ def test_sliding_window_pools(version: str) -> None:
             "cache_name": f"{label} KV Cache",
             "post_capture_active": "is allocated",
         }
-        shape = {"0.5.9": "KV Cache is allocated. #tokens: {}, K size", "0.5.23": "{} {}. dtype: {}, #tokens: {}, K size"}
+        shape = {
+            "0.5.9": "KV Cache is allocated. #tokens: {}, K size",
+            "0.5.23": "{} {}. dtype: {}, #tokens: {}, K size",
+        }
         starts = shape.get(version, "KV Cache is allocated. dtype: {}, #tokens: {}, K size")
         lines.append(f"[2026-02-10 03:11:05] {render(version, starts, pool, within='memory_pool.py')}")
     facts = read(lines)
@@ -127,7 +130,11 @@ def test_sliding_window_pools(version: str) -> None:
 
 @pytest.mark.parametrize("version", ["0.5.9", "0.5.16", "0.5.23"])
 def test_state_slots(version: str) -> None:
-    figures = {"size": 60, "get_tensor_size_bytes(conv_state) / GB": 0.06, "get_tensor_size_bytes(temporal_state) / GB": 4.4}
+    figures = {
+        "size": 60,
+        "get_tensor_size_bytes(conv_state) / GB": 0.06,
+        "get_tensor_size_bytes(temporal_state) / GB": 4.4,
+    }
     line = render(version, "Mamba Cache is allocated. ", figures, within="memory_pool.py", nth=1)
     facts = read([f"[2026-02-10 03:11:04] {line}"])
     assert facts.number("state_slots") == 60
