@@ -70,7 +70,9 @@ def assume(
     if "mem_fraction_static" not in given:
         card = Card(cards.nominal_gb * 1024, tp, pp)
         speculative = given.get("speculative_algorithm", "").upper()
-        given["mem_fraction_static"] = f"{automatic_fraction(card, speculative=speculative, vision=shape.vision):.4f}"
+        given["mem_fraction_static"] = (
+            f"{automatic_fraction(card, speculative=speculative, vision=shape.vision, version=version):.4f}"
+        )
     common = [
         Fact("version", version, "", "claimed", _PLAN),
         Fact("model_config", json.dumps(config), "", "observed", "config.json"),

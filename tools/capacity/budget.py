@@ -7,6 +7,7 @@ from math import floor
 
 from tools.capacity import pools, versions
 from tools.capacity.deployment import Deployment, missing_memory, missing_pool, missing_shape
+from tools.capacity.fraction import Card, automatic_fraction
 from tools.capacity.sums import GIB, Known, Missing, Sum, provenance
 from transcripts.facts import Facts, Grade
 
@@ -50,7 +51,17 @@ class GpuBudget:
 def gpu_budget(facts: Facts) -> GpuBudget:
     """Fold the facts of a start into the budget of one GPU. Says in `missing` what it could not place."""
     server = Deployment(facts)
-    sums = [found for found in (budget_sum(server), tokens_sum(server), size_sum(server), table_sum(server)) if found]
+    sums = [
+        found
+        for found in (
+            budget_sum(server),
+            tokens_sum(server),
+            size_sum(server),
+            table_sum(server),
+            automatic_sum(server),
+        )
+        if found
+    ]
     fraction = fraction_sum(server)
     missing = []
     if server.shape is None:
@@ -186,6 +197,33 @@ def table_sum(server: Deployment) -> Sum | None:
         "derived",
         (limit.source,),
         source_line=versions.source_line(server.version, "request_table"),
+    )
+
+
+def automatic_sum(server: Deployment) -> Sum | None:
+    """The fraction that the server would pick by itself, from the card and the settings."""
+    card = server.card_mib
+    if card is None:
+        return None
+    dp = server.dp if server.dp_attention else 0
+    chunk, graphs = server.number("chunked_prefill_size"), server.number("cuda_graph_max_bs")
+    value = automatic_fraction(
+        Card(card.value, server.tp, server.pp, dp),
+        chunk=int(chunk.value) if chunk else None,
+        graph_max_bs=int(graphs.value) if graphs else None,
+        speculative=server.algorithm,
+        vision=server.shape.vision if server.shape else None,
+        version=server.version,
+    )
+    return Sum(
+        "automatic_fraction",
+        "(card - reserve) / card, times the vision tower's factor",
+        {"card_mib": card.value, "reserve_mib": (1 - value) * card.value, "tp": server.tp, "pp": server.pp},
+        value,
+        "fraction",
+        "derived",
+        (card.source,),
+        source_line=versions.source_line(server.version, "fraction_default"),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -262,16 +263,24 @@ class Deployment:
 
     @property
     def draft_bytes_per_token(self) -> Known | None:
-        """Bytes per token and rank of the draft's pool; 0 without a draft, None where its shape is not known."""
+        """Bytes per token and rank of the draft's pool as it is laid out now."""
+        return self.draft_bytes(self.layout)
+
+    def draft_bytes(self, layout: pools.Layout) -> Known | None:
+        """The draft's bytes per token and rank under a layout; 0 without a draft, None where nothing tells.
+
+        From its shape; else from its printed size, which only scales with the element.
+        """
         if not self.has_draft:
             return Known(0.0, "derived", "no draft model")
-        tokens, size = self.fact("kv_pool", "draft") or self.fact("kv_pool", ""), self.fact("kv_pool_gib", "draft")
         if self.draft_shape is not None:
             source = self.facts.get("model_config", "draft") or self.facts.get("model_config", "")
-            value = pools.full_bytes_per_token(self.draft_shape, self.layout)
+            value = pools.full_bytes_per_token(self.draft_shape, replace(layout, pp=1))
             return Known(value, "derived", source.source if source else "")
+        tokens, size = self.fact("kv_pool", "draft") or self.fact("kv_pool", ""), self.fact("kv_pool_gib", "draft")
         if tokens and size:
-            return Known(size.value * GIB / (tokens.value + self.page), "derived", size.source)
+            stored = size.value * GIB / (tokens.value + self.page)
+            return Known(stored * layout.element / self.layout.element, "estimated", size.source)
         return None
 
     @property

@@ -1,13 +1,15 @@
 """The static fraction that the server picks by itself: card, chunk, graphs, parallelism, vision tower.
 
-Reserve in MiB (sglang 0.5.9 srt/server_args.py:1020-1069); 0.5.23 keeps the rule for the usual cases
-(srt/arg_groups/overrides.py:207).
+Reserve in MiB (sglang 0.5.9 srt/server_args.py:1020-1069). 0.4.6 had a table by tp (srt/server_args.py:224); 0.5.12
+reserves more for a draft and for prefill graphs of MLA (srt/server_args.py:1573); 0.5.16 no more for a draft, whose
+memory is in the budget from then on.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tools.capacity import versions
 from tools.capacity.shape import Vision
 
 _LARGE_CARD_MIB = 60 * 1024
@@ -49,11 +51,14 @@ def automatic_fraction(
     prefill_graphs: int = 0,
     speculative: str = "",
     vision: Vision | None = None,
+    version: str = "",
 ) -> float:
     """The fraction for a start that sets none; `graph_max_bs` 0 where graphs are off.
 
     A vision tower scales the result, more so the larger it is (srt/server_args.py:5483).
     """
+    if version and not versions.at_least(version, "0.4.10"):
+        return _by_table(card)
     tokens = card.chunk if chunk is None else chunk
     graphs = card.graph_max_bs if graph_max_bs is None else graph_max_bs
     reserve = 512 + max(tokens, 2048) * 1.5 + graphs * 2 + card.tp * card.pp / 8 * 1024 + prefill_graphs * 8
@@ -61,12 +66,25 @@ def automatic_fraction(
         reserve += graphs * card.dp_attention * (4.5 if graphs > 300 else 3)
     if card.memory_mib > _LARGE_CARD_MIB:
         reserve = max(reserve, 10 * 1024)
-    if speculative == "STANDALONE":
-        reserve += 6 * 1024
-    elif speculative not in ("", "NGRAM"):
-        reserve += 2 * 1024
+    reserve += _draft_reserve(speculative, version)
     fraction = round((card.memory_mib - reserve) / card.memory_mib, 3)
     return fraction * _vision_factor(vision) if vision else fraction
+
+
+def _draft_reserve(speculative: str, version: str) -> float:
+    """MiB kept for a draft model and its graphs where they are not in the budget."""
+    if speculative in ("", "NGRAM") or (version and versions.draft_in_budget(version)):
+        return 0.0
+    if speculative == "STANDALONE":
+        return 6 * 1024
+    return (4 if version and versions.at_least(version, "0.5.12") else 2) * 1024
+
+
+def _by_table(card: Card) -> float:
+    """The fraction of old versions: by tp on cards up to 80 GB, all but 13 GiB above."""
+    if card.memory_mib > 81920:
+        return (card.memory_mib - 13 * 1024) / card.memory_mib
+    return next((fraction for tp, fraction in ((16, 0.79), (8, 0.81), (4, 0.85), (2, 0.87)) if card.tp >= tp), 0.88)
 
 
 def _vision_factor(vision: Vision) -> float:

@@ -381,6 +381,7 @@ def predicted_fraction(start: Start) -> float | None:
         card,
         graph_max_bs=int(decode.group(1)) if decode else named,
         prefill_graphs=int(prefill.group(1)) if prefill else 0,
+        version=start.text("sglang_version"),
     )
 
 

@@ -66,34 +66,42 @@ def latent_row_bytes(full: Latent, indexer: Indexer | None, layout: Layout) -> f
     return (full.lora_rank + full.rope_dim) * layout.element
 
 
+def stage_share(layers: int, pp: int) -> float:
+    """The largest pipeline stage's share of the layers: it has the fewest tokens, and the others follow it."""
+    return -(-layers // pp) / layers if layers else 1.0
+
+
 def full_bytes_per_token(shape: ModelShape, layout: Layout) -> float:
     """Bytes per token and rank of the layers whose cache grows with the context, indexer rows included."""
     full = shape.full
+    share = stage_share(full.layers, layout.pp)
     if isinstance(full, Heads):
-        return full.elements_per_token(layout.attn_tp) * layout.element / layout.pp
+        return full.elements_per_token(layout.attn_tp) * layout.element * share
     rows = full.layers * latent_row_bytes(full, shape.indexer, layout)
     if shape.indexer:
         rows += shape.indexer.owners * shape.indexer.row_bytes
-    return rows / layout.pp
+    return rows * share
 
 
 def sliding_bytes_per_token(shape: ModelShape, layout: Layout) -> float:
     """Bytes per token and rank in the sliding-window pool, 0 without one."""
     if shape.sliding is None:
         return 0.0
-    return shape.sliding.elements_per_token(layout.attn_tp) * layout.element / layout.pp
+    share = stage_share(shape.sliding.layers, layout.pp)
+    return shape.sliding.elements_per_token(layout.attn_tp) * layout.element * share
 
 
 def budget_bytes_per_token(shape: ModelShape, layout: Layout, version: str, draft: float = 0.0) -> float:
     """What the version divides the budget by: the stored bytes, save where it charges otherwise.
 
-    Up to 0.5.9 an FP8 pool of a sparse-indexer model is charged at 576 bytes a layer and stores 656. From 0.5.16 the
+    Before 0.5.20 an FP8 pool of a sparse-indexer model is charged at 576 bytes a layer and stores 656. From 0.5.16 the
     draft's bytes are charged too (`draft`, per token and rank); under decode-context parallelism it is on every rank.
     """
     cell = full_bytes_per_token(shape, layout)
     if isinstance(shape.full, Latent) and shape.indexer and versions.old_dsa_divisor(version):
         charged = (shape.full.lora_rank + shape.full.rope_dim) * layout.element
         cell = shape.full.layers * charged + shape.indexer.owners * shape.indexer.row_bytes
+        cell *= stage_share(shape.full.layers, layout.pp)
     if versions.draft_in_budget(version):
         cell += draft * layout.dcp
     return cell

@@ -150,6 +150,8 @@ class Scenarios:
             each, grade = attention_bytes_per_element(server)
             extra = elements * each * (1 / then_tp - 1 / now_tp) / GIB
             rest -= extra
+            if settings.speculative and versions.draft_in_budget(server.version):
+                rest -= self._draft_weights_repeated(replace(server.layout, attn_tp=then_tp))
             sums.append(
                 Sum(
                     "attention_weights_repeated",
@@ -165,9 +167,8 @@ class Scenarios:
         return max(0.0, rest) * GIB, sums
 
     def _cell(self, settings: Settings, shape: ModelShape, layout: pools.Layout) -> float:
-        draft = self.server.draft_bytes_per_token if settings.speculative else None
-        scale = settings.element / (self.server.element.value if self.server.element else 2.0)
-        charged = draft.value * scale if draft else 0.0
+        draft = self.server.draft_bytes(layout) if settings.speculative else None
+        charged = draft.value if draft else 0.0
         return pools.budget_bytes_per_token(shape, layout, self.server.version, charged)
 
     def _tokens(
@@ -207,6 +208,13 @@ class Scenarios:
             return max(1, int(now.value) * self.server.groups // groups)
         return min(pools.default_running_limit(max(1, tokens), self.server.context_len or 1), tokens // 2)
 
+    def _draft_weights_repeated(self, layout: pools.Layout) -> float:
+        """GiB of the draft's attention weights that fewer ranks share."""
+        draft = self.server.draft_shape
+        if draft is None:
+            return 0.0
+        return draft.attention_weight_elements * 2.0 * (1 / layout.attn_tp - 1 / self.server.attn_tp) / GIB
+
     def _free(self, settings: Settings, shape: ModelShape, layout: pools.Layout, tokens: int) -> float | None:
         """What stays free on a GPU: what is free now, less what the settings take out of the reserve."""
         server = self.server
@@ -214,10 +222,10 @@ class Scenarios:
         if free is None or before is None or fraction is None:
             return None
         left = free.value + settings.freed_gib - before.value * (settings.fraction - fraction.value)
-        draft, now_tokens = server.draft_bytes_per_token, server.pool_tokens
-        if settings.speculative and draft and now_tokens and not versions.draft_in_budget(server.version):
-            scale = layout.element / (server.element.value if server.element else 2.0)
-            left -= draft.value * (tokens * scale - now_tokens.value) / GIB
+        now, then, tokens_now = server.draft_bytes_per_token, server.draft_bytes(layout), server.pool_tokens
+        if settings.speculative and now and then and tokens_now and not versions.draft_in_budget(server.version):
+            left -= (then.value * tokens - now.value * tokens_now.value) / GIB
+            left -= self._draft_weights_repeated(layout)
         rows_now = server.running_limit
         if rows_now is not None and server.context_len:
             rows = self.limit_per_pool(settings, tokens)

@@ -40,7 +40,7 @@ def has_dcp(version: str) -> bool:
 
 def old_dsa_divisor(version: str) -> bool:
     """The FP8 budget of a sparse-indexer model divides by 576 bytes per layer while the pool stores 656."""
-    return not at_least(version, "0.5.12")
+    return not at_least(version, "0.5.20")
 
 
 def indexer_rows_elided(version: str) -> bool:

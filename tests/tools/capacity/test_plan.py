@@ -1,0 +1,198 @@
+"""The plan of a deployment: as a document, as text, as a picture; and of one that does not run yet."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+from typing import Any
+
+import pytest
+
+from tests.tools.capacity.boxes import GIB, KIMI, story, under_load
+from tools.capacity import (
+    Cards,
+    HostBudget,
+    Lever,
+    Mix,
+    Report,
+    assume,
+    gpu_budget,
+    host_budget,
+    svg,
+    terminal,
+    what_if,
+)
+from tools.capacity.errors import SettingRefused
+from transcripts.facts import Fact, Facts
+
+MOE: dict[str, Any] = KIMI | {
+    "text_config": KIMI["text_config"]
+    | {
+        "intermediate_size": 18432,
+        "moe_intermediate_size": 2048,
+        "n_shared_experts": 1,
+        "first_k_dense_replace": 1,
+        "quantization_config": {
+            "quant_method": "compressed-tensors",
+            "format": "pack-quantized",
+            "ignore": ["lm_head", "re:.*self_attn.*"],
+            "config_groups": {"group_0": {"weights": {"num_bits": 4}}},
+        },
+    }
+}
+
+
+@pytest.fixture(scope="module")
+def report() -> Report:
+    return Report(story(*under_load(usage=0.97, running=20)), {"kv-cache-dtype": "fp8_e4m3", "dp-size": "4"})
+
+
+def test_the_document_holds_every_sum_with_formula_inputs_and_source(report: Report) -> None:
+    document = report.as_json()
+    assert document["v"] == 1
+    assert {"steps", "levers", "arithmetic", "slots", "concurrency", "host", "missing"} <= set(document)
+    for entry in document["arithmetic"]:
+        assert entry["expression"]
+        assert entry["inputs"]
+        assert entry["unit"]
+        assert entry["source_line"].startswith("srt/")
+
+
+def test_settings_that_the_operator_names_are_evaluated_together(report: Report) -> None:
+    chosen = next(lever for lever in report.as_json()["levers"] if lever["name"] == "as set")
+    assert chosen["factor"] == pytest.approx(5.19, abs=0.01)
+    assert {change["flag"] for change in chosen["changes"]} == {"--kv-cache-dtype", "--dp-size"}
+
+
+def test_explain_prints_formula_inputs_and_line(report: Report) -> None:
+    text = "\n".join(report.text(everything=False, explain=True))
+    assert "pool_tokens = floor(budget * 2^30 / bytes_per_token) to a page = 159,209 tokens" in text
+    assert "from E5:31" in text
+    assert "srt/model_executor/model_runner_kv_cache_mixin.py:143" in text
+
+
+def test_the_picture_is_whole_and_needs_nothing_else(report: Report) -> None:
+    picture = svg(report.bars, "one <GPU> & its memory")
+    root = ElementTree.fromstring(picture)
+    assert root.tag.endswith("svg")
+    assert "prefers-color-scheme" in picture
+    assert "http" not in picture.replace("http://www.w3.org/2000/svg", "")
+    card = 97887 / 1024
+    assert all(bar.total_gib == pytest.approx(card, abs=0.01) for bar in report.bars)
+
+
+def test_rows_of_a_terminal_are_equally_long(report: Report) -> None:
+    *rows, legend = terminal(report.bars, 90)
+    assert len({len(row) for row in rows}) == 1
+    assert "weights" in legend
+
+
+@pytest.mark.parametrize(
+    ("version", "settings", "message"),
+    [
+        ("0.5.9", {"dp-size": "3"}, "does not divide"),
+        ("0.5.9", {"dcp-size": "8"}, "no --dcp-size"),
+        ("0.5.23", {"dcp-size": "3"}, "does not divide"),
+        ("0.5.23", {"dcp-size": "8", "hicache-ratio": "2"}, "no draft model"),
+        ("0.5.9", {"hicache-ratio": "1"}, "larger than the device pool"),
+        ("0.5.9", {"kv-cache-dtype": "fp7"}, "no KV cache type"),
+        ("0.5.9", {"mem-fraction-static": "1.2"}, "between 0 and 1"),
+        ("0.5.9", {"context-length": "1"}, "not one of the memory levers"),
+        ("0.5.9", {"max-running-requests": "many"}, "not a number"),
+    ],
+)
+def test_settings_that_the_rules_do_not_allow(version: str, settings: dict[str, str], message: str) -> None:
+    with pytest.raises(SettingRefused, match=message):
+        what_if(story(version=version), settings)
+
+
+def test_a_fraction_beyond_what_is_free_does_not_fit() -> None:
+    chosen = what_if(story(), {"mem-fraction-static": "0.95"})
+    assert isinstance(chosen, Lever)
+    assert not chosen.fits
+    assert "are needed" in chosen.why_not
+
+
+def test_a_start_that_nobody_has_seen_is_estimated_with_its_range() -> None:
+    found = assume(MOE, Cards.parse("8x96"), "0.5.9", {"mem_fraction_static": "0.88"}, ram_gib=396, mix=Mix(1500, 1000))
+    report = Report(found.middle, ends=(found.worst, found.best))
+    now = report.as_json()["levers"][0]
+    low, high = now["tokens_range"]
+    assert low < 159209 < high
+    assert all(entry["grade"] != "observed" for entry in report.as_json()["arithmetic"])
+    assert any("nvidia-smi" in one["how"] for one in report.as_json()["missing"])
+
+
+def test_weights_of_a_log_close_the_range() -> None:
+    given = {"mem_fraction_static": "0.88"}
+    found = assume(MOE, Cards.parse("8x96"), "0.5.9", given, weights_gib=72.35)
+    low, high = Report(found.middle, ends=(found.worst, found.best)).as_json()["levers"][0]["tokens_range"]
+    assert low < 159209 < high
+    assert high - low < 30000
+
+
+@pytest.mark.parametrize("text", ["8", "x96", "0x96", "8x", "8 cards"])
+def test_cards_that_cannot_be_read(text: str) -> None:
+    with pytest.raises(SettingRefused):
+        Cards.parse(text)
+
+
+def test_a_cgroup_limits_host_memory_before_the_machine_does() -> None:
+    boxed = story(Fact("cgroup_limit_bytes", 200 * GIB, "bytes", "observed", "E9"))
+    found = host_budget(boxed, 4.0)
+    assert isinstance(found, HostBudget)
+    assert not found.fits
+    assert "cgroup" in found.limit_from
+    assert found.own_check_passes  # 0.5.9 is blind to it
+
+
+def test_numa_nodes_that_cannot_hold_their_ranks_are_named() -> None:
+    nodes = [
+        Fact("numa_free_bytes", size * GIB, "bytes", "observed", "E9", f"node{index}")
+        for index, size in enumerate((100, 290))
+    ]
+    found = host_budget(story(*nodes), 4.0)
+    assert isinstance(found, HostBudget)
+    assert "node0 has 107 GB free" in found.numa
+
+
+def test_a_size_is_per_rank_and_decimal() -> None:
+    found = host_budget(story(), size_gb=40)
+    assert isinstance(found, HostBudget)
+    assert round(found.total_gb) == 320
+
+
+def test_the_draft_is_a_step_of_its_own_where_its_lines_are_there() -> None:
+    seen = story(
+        Fact("graph_gib", 0.9, "GiB", "observed", "E5:75", "target"),
+        Fact("weights_gib", 1.6, "GiB", "observed", "E5:82", "draft"),
+        Fact("kv_pool_gib", 0.61, "GiB", "observed", "E5:85", "draft"),
+        Fact("graph_gib", 0.4, "GiB", "observed", "E5:92", "draft"),
+    )
+    steps = gpu_budget(seen).steps
+    names = [step.name for step in steps]
+    assert [name for name in names if "draft" in name or "graph" in name][:3] == [
+        "target graphs",
+        "draft weights",
+        "draft pool",
+    ]
+    assert sum(step.gib for step in steps[1:]) == pytest.approx(steps[0].gib)
+
+
+def test_dp_attention_gives_the_draft_fewer_ranks_too() -> None:
+    draft = '{"num_hidden_layers": 1, "num_attention_heads": 64, "hidden_size": 7168, "head_dim": 128}'
+    with_draft = story(Fact("model_config", draft, "", "observed", "E8", "draft"))
+    plain, wide = (what_if(facts, {"dp-size": "4"}) for facts in (story(), with_draft))
+    assert isinstance(plain, Lever)
+    assert isinstance(wide, Lever)
+    assert plain.gpu_free_gib is not None
+    assert wide.gpu_free_gib is not None
+    assert wide.gpu_free_gib < plain.gpu_free_gib - 0.5
+
+
+def test_nothing_known_is_said_and_nothing_guessed() -> None:
+    report = Report(Facts())
+    document = report.as_json()
+    assert document["levers"] == []
+    assert document["arithmetic"] == []
+    assert {"model_config", "weights_before_gib"} <= {fact for one in document["missing"] for fact in one["facts"]}
+    assert list(report.text(everything=True, explain=True))
