@@ -1,0 +1,127 @@
+"""What a shared write-up hides beside secrets: hosts, addresses, people, serial numbers, buckets; links lose their teeth.
+
+Kept: versions, ports, times, sizes, 0.0.0.0 and the loopback addresses, names of public sites.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from transcripts.redaction.rules import Found
+
+_PUBLIC: Final = frozenset(
+    {
+        "huggingface.co", "github.com", "raw.githubusercontent.com", "pypi.org", "docker.io", "docs.sglang.ai", "sglang.ai",
+        "docs.nvidia.com", "nvidia.com", "pytorch.org", "arxiv.org", "modelscope.cn", "localhost", "example.com",
+    }
+)  # fmt: skip
+_ROLE: Final = (
+    r"gpu|node|host|srv|server|worker|compute|dgx|hgx|h100|h200|h20|b200|b300|gb200|a100|mi300|mi355|k8s|ip|dhcp|vm|prod|login|rack|cn|bastion"
+    r"|master|infer|inference|llm|sglang|ml|ai|cluster|train|slurm|bm|metal|dev|stage|staging"
+)
+_SYSLOG: Final = re.compile(
+    r"^(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*) (?P<v>[A-Za-z][\w.-]*) (?=[\w./@-]+(?:\[\d+\])?: )", re.MULTILINE
+)
+_HOST: Final = re.compile(rf"(?<![\w./@-])(?P<v>(?:{_ROLE})\d*(?:-[a-z0-9]+)+)(?![\w/-])")
+_DOMAIN: Final = re.compile(
+    r"(?<![\w./@-])(?P<v>[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63})*\.(?:internal|local|lan|corp|intra|intranet|private|home|svc|fake|test|invalid|compute)"
+    r"(?:\.[A-Za-z0-9-]{2,63})*)(?![\w-])"
+)
+_NETLOC: Final = re.compile(r"(?P<scheme>(?<![A-Za-z])(?:https?|ftp|wss?))(?=://(?!«|127\.|0\.0\.0\.0|localhost|\[::1?\]))://(?:[^\s/@'\"«»]{1,200}@)?(?P<v>[A-Za-z0-9._-]+)?")  # fmt: skip
+_MARKDOWN: Final = re.compile(r"\]\((?P<v>(?:https?|hxxps?|ftp|file|data|javascript):[^)\s]*)", re.IGNORECASE)
+_IPV4: Final = re.compile(r"(?<![\w.])(?<!\d-)(?P<v>(?:\d{1,3}\.){3}\d{1,3})(?![\w]|\.\d)")
+_IPV6: Final = re.compile(r"(?<![\w:.])(?P<v>[0-9A-Fa-f:]{2,39}:[0-9A-Fa-f:.]{0,39}[0-9A-Fa-f:])(?![\w:])")
+_MAC: Final = re.compile(r"(?<![\w:-])(?P<v>(?:[0-9A-Fa-f]{2}:){5,19}[0-9A-Fa-f]{2}|(?:[0-9a-f]{2}-){5}[0-9a-f]{2})(?![\w:-])")
+_MAIL: Final = re.compile(r"(?<![\w.+-])(?P<v>[A-Za-z0-9_.+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63})+)")
+_SSH_TARGET: Final = re.compile(r"\b(?:ssh|scp|rsync|sftp)\b[^\n]{0,120}?[ \t](?P<u>[a-z_][\w.-]{0,31})@(?P<v>[\w.-]+)")
+_USER: Final = re.compile(
+    r"(?:(?:/home|/Users|/var/home)/|\b(?:user|username|login|owner|logname|uname|ruser|sudo_user)['\"]?\s*[:=]\s*['\"]?|\bAccepted \w+ for |\bsession opened for user "
+    r"|\bFailed password for (?:invalid user )?|\buid=\d+\()(?P<v>[A-Za-z_][\w.-]{0,31})", re.IGNORECASE
+)
+_HOST_KEY: Final = re.compile(r"\b(?:host_?name|static hostname|node_?name|nodename|peer_?host|master_addr)['\"]?\s*[:=]\s*['\"]?(?P<v>[A-Za-z][\w.-]{2,})", re.IGNORECASE)
+_UUID: Final = re.compile(r"(?<![\w-])(?P<v>(?:GPU-|MIG-(?:GPU-)?)?[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12})(?![\w-])")
+_SERIAL: Final = re.compile(r"\b(?:serial(?:[ _]?(?:number|no))?|board id|asset tag|machine.id|boot.id)['\"]?\s*[:=]\s*['\"]?(?P<v>[A-Za-z0-9-]{6,})", re.IGNORECASE)
+_BUCKET: Final = re.compile(r"(?:(?:s3a?|gs|oss|cos|abfss?|hdfs|obs|tos)://(?P<v>[A-Za-z0-9][\w.-]+)|(?<![\w.])(?P<w>[a-z0-9][a-z0-9.-]+)\.(?:s3[.-][a-z0-9.-]*amazonaws\.com|s3\.amazonaws\.com|blob\.core\.windows\.net|storage\.googleapis\.com))")
+_NOT_USERS: Final = frozenset({"root", "nobody", "none", "null", "user", "true", "false", "daemon", "ubuntu", "admin", "assistant", "system"})
+_NOT_HOSTS: Final = frozenset({"localhost", "none", "null", "kernel"})
+
+
+def identities(text: str) -> Iterator[Found]:
+    """Everything of a text that says where it ran and for whom."""
+    for found in _MARKDOWN.finditer(text):
+        yield Found(*found.span("v"), "link", False)
+    for found in _BUCKET.finditer(text):
+        yield Found(*found.span("v" if found["v"] else "w"), "bucket", True)
+    yield from _netlocs(text)
+    for found in _SYSLOG.finditer(text):
+        if found["v"].lower() not in _NOT_HOSTS:
+            yield Found(*found.span("v"), "host", len(found["v"]) > 3)
+    for pattern in (_DOMAIN, _HOST_KEY):
+        for found in pattern.finditer(text):
+            if found["v"].lower() not in _NOT_HOSTS and not found["v"].lower().endswith(".py"):
+                yield Found(*found.span("v"), "host", True)
+    for found in _HOST.finditer(text):
+        if _is_host(found["v"]):
+            yield Found(*found.span("v"), "host", False)
+    for found in _SSH_TARGET.finditer(text):
+        yield Found(*found.span("v"), "host", False)
+        if found["u"] not in _NOT_USERS:
+            yield Found(*found.span("u"), "user", False)
+    for pattern, kind in ((_MAC, "mac"), (_MAIL, "mail"), (_UUID, "uuid"), (_SERIAL, "serial")):
+        for found in pattern.finditer(text):
+            yield Found(*found.span("v"), kind, False)
+    for found in _USER.finditer(text):
+        if found["v"].lower() not in _NOT_USERS:
+            yield Found(*found.span("v"), "user", len(found["v"]) > 5)
+    yield from _addresses(text)
+
+
+def defang(text: str) -> str:
+    """No link that a viewer would follow or load; links to this machine itself stay."""
+    return re.sub(
+        r"(?<![A-Za-z])(h)tt(ps?://)(?!127\.|0\.0\.0\.0|localhost|\[::1?\])", r"\1xx\2", text, flags=re.IGNORECASE
+    )
+
+
+def _netlocs(text: str) -> Iterator[Found]:
+    for found in _NETLOC.finditer(text):
+        host = (found["v"] or "").rstrip(".")
+        known = any(host == name or host.endswith(f".{name}") for name in _PUBLIC)
+        if host and not known and not _loopback(host):
+            start = found.start("v")
+            yield Found(start, start + len(host), "host", "." in host or "-" in host)
+
+
+def _addresses(text: str) -> Iterator[Found]:
+    for found in _IPV4.finditer(text):
+        before = text[max(0, found.start() - 10) : found.start()].lower()
+        if not _loopback(found["v"]) and not before.rstrip(" :=").endswith(("version", "driver", "cuda", "nccl", "v")):
+            yield Found(*found.span("v"), "address", False)
+    for found in _IPV6.finditer(text):
+        if "::" not in found["v"] and found["v"].count(":") != 7:
+            continue
+        try:
+            address = ipaddress.IPv6Address(found["v"])
+        except ValueError:
+            continue
+        if not (address.is_loopback or address.is_unspecified):
+            yield Found(*found.span("v"), "address", False)
+
+
+def _loopback(host: str) -> bool:
+    try:
+        address = ipaddress.IPv4Address(host)
+    except ValueError:
+        return host == "localhost"
+    return address.is_loopback or address.is_unspecified or host == "255.255.255.255" or host.startswith("255.")
+
+
+def _is_host(name: str) -> bool:
+    """Host names end in a number, or carry several parts with one; model names do not begin with a role."""
+    parts = name.split("-")
+    if not re.search(r"\d", parts[-1]) and not re.fullmatch(r"[a-z]", parts[-1]):
+        return False
+    return len(parts) >= 3 or re.fullmatch(r"[a-z]*\d{2,}[a-z]?", parts[-1]) is not None
