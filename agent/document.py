@@ -64,7 +64,7 @@ def document(case: Case) -> Json:
         "memory": list(compared.memory) if compared else [],
         "changes": list(advised.changes) if advised else [],
         "refused": list(advised.refused) if advised else [],
-        "arithmetic": [*(compared.arithmetic if compared else ()), *(advised.arithmetic if advised else ())],
+        "arithmetic": _arithmetic(case),
         "launch": advised.launch if advised else {},
         "stages": list(advised.stages) if advised else [],
         "expected": list(advised.expected) if advised else [],
@@ -167,6 +167,12 @@ def _series(case: Case) -> list[Json]:
     ]
     step = max(1, len(points) // SERIES_POINTS)
     return points[::step]
+
+
+def _arithmetic(case: Case) -> list[Json]:
+    """Every sum once; one made for the change stands for the same sum made for the comparison."""
+    rows = [*(case.compared.arithmetic if case.compared else ()), *(case.advised.arithmetic if case.advised else ())]
+    return list({row["name"]: row for row in rows}.values())
 
 
 def _sources(reasons: tuple[ReasonRow, ...]) -> list[str]:

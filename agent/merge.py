@@ -24,7 +24,7 @@ def compare(case: Case) -> Compared:
     """Every option of the case. Pure: the same case gives the same options."""
     facts = case.facts
     arithmetic: list[Json] = []
-    options = [*_levers(facts, arithmetic), *_hicache(case, arithmetic), *_found(case)]
+    options = [*_levers(facts), *_hicache(case, arithmetic), *_found(case)]
     budget = capacity.gpu_budget(facts)
     arithmetic += [sums.row(entry) for entry in budget.sums]
     slots = capacity.slots_for(facts)
@@ -126,10 +126,15 @@ def _hicache_row(budget: capacity.HostBudget, cited: list[str], *, answers: bool
     }
 
 
-def _levers(facts: Facts, arithmetic: list[Json]) -> Iterator[Json]:
+HICACHE_FLAGS = 2
+
+
+def _levers(facts: Facts) -> Iterator[Json]:
     for lever in capacity.levers(facts):
-        arithmetic += [sums.row(entry) for entry in lever.sums[:1]]
+        if any(flag == "--hicache-ratio" for flag, _, _ in lever.changes) and len(lever.changes) <= HICACHE_FLAGS:
+            continue  # a row of its own, with the host's side of it
         yield {
+            "combined": " + " in lever.name,
             "name": lever.name,
             "running_factor": None if lever.factor is None else round(lever.factor, 2),
             "running": lever.running,

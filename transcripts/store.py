@@ -83,7 +83,8 @@ class Transcript:
         """Write one record and return it as stored. Raises StoreError; nothing of a refused record remains."""
         if self._broken or self._file < 0:
             raise StoreError(f"{self.id} takes no more records: {self._broken or 'it is closed'}.", "Resume it anew.")
-        body = _redacted(record, self.redact)
+        # Evidence was redacted where it was taken, before anything was read from it: not twice over a whole journal.
+        body = record if record["type"] == "evidence" else _redacted(record, self.redact)
         text = body.get("text")
         if isinstance(text, str) and len(text) > BLOB_OVER:
             body = {**body, "text": "", "blob": self._write_blob(text), "blob_chars": len(text)}

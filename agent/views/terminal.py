@@ -20,14 +20,14 @@ def render(document: Json) -> RenderableType:
     parts = [
         _head(document),
         _answer(document),
+        _changes(document),
+        _after(document),
         _claims(document),
         _hypotheses(document),
-        _tasks(document),
-        _memory(document),
         _options(document),
-        _changes(document),
+        _memory(document),
         _arithmetic(document),
-        _after(document),
+        _tasks(document),
         _not_known(document),
         _next(document),
     ]
@@ -84,7 +84,7 @@ def _head(document: Json) -> RenderableType:
         f"{len(seen)} looks brought evidence, {len(document['facts'])} facts were read"
         + (f"; nothing from {', '.join(item['probe'] for item in missed)}" if missed else "")
     )
-    return section("What was seen", *(Text(line) for line in lines))
+    return section("Looked at", *(Text(line) for line in lines))
 
 
 def _answer(document: Json) -> RenderableType | None:
@@ -122,7 +122,7 @@ def _hypotheses(document: Json) -> RenderableType | None:
     if not document["hypotheses"]:
         return None
     rows = []
-    for row in document["hypotheses"][:8]:
+    for row in [row for row in document["hypotheses"] if row["status"] != "refuted" or row["reasons_for"]][:6]:
         spoken = [f"+ {_why(reason['text'], reason['source'])}" for reason in row["reasons_for"]]
         spoken += [f"- {_why(reason['text'], reason['source'])}" for reason in row["reasons_against"]]
         if row["would_settle"]:
@@ -173,31 +173,57 @@ def _memory(document: Json) -> RenderableType | None:
     return section("Memory of one GPU, step by step", table(columns, rows))
 
 
+OPTIONS_SHOWN = 9
+
+
 def _options(document: Json) -> RenderableType | None:
+    """The options that matter side by side; what each risks stands under the table, where there is room for it."""
     if not document["options"]:
         return None
+    measured = [option for option in document["options"] if option.get("running_factor") is not None]
+    told = [option for option in document["options"] if option.get("running_factor") is None]
+    shown = sorted(measured, key=lambda option: (bool(option.get("combined")), not option.get("answers")))[
+        :OPTIONS_SHOWN
+    ]
     rows = [
         [
             Text(option["name"], style="" if option.get("fits", True) else "dim"),
             _factor(option.get("running_factor")),
+            amount(option["running"]) if option.get("running") else "",
             amount(option["prefix_tokens"]) if option.get("prefix_tokens") else "",
             amount(option["host_gb"]) if option.get("host_gb") else "",
             "no" if option.get("fits") is False else ("restart" if option.get("restart") else "live"),
-            option.get("risk") or option.get("why_not") or "",
         ]
-        for option in document["options"]
+        for option in shown
     ]
     columns: list[tuple[str, Json]] = [
-        ("option", {"ratio": 3}),
+        ("option", {"ratio": 1}),
+        ("pool", {"justify": "right"}),
         ("running", {"justify": "right"}),
-        ("prefix\ntokens", {"justify": "right"}),
-        ("host\nGB", {"justify": "right"}),
+        ("prefix tokens", {"justify": "right"}),
+        ("host GB", {"justify": "right"}),
         ("takes", {}),
-        ("risk, limit", {"ratio": 4}),
     ]
     parts: list[RenderableType] = [table(columns, rows)]
+    if len(measured) > len(shown):
+        parts.append(Text(f"and {len(measured) - len(shown)} combinations: see --json", style="dim"))
+    for option in shown:
+        said = "; ".join(option[key] for key in ("why_not", "risk") if option.get(key))
+        if said:
+            parts.append(_item(f"{option['name']}: {said}"))
+    parts += [
+        _item(f"{option['name']}: {option['does']}" + (f"; {option['risk']}" if option["risk"] else ""))
+        for option in told
+    ]
     parts += [Text(f"contradiction: {text}", style="red") for text in document["contradictions"]]
     return section("Options", *parts)
+
+
+def _item(text: str) -> RenderableType:
+    """A line of a list, later lines under the first."""
+    grid = Table.grid(padding=(0, 1))
+    grid.add_row(Text("-"), Text(text))
+    return grid
 
 
 def _changes(document: Json) -> RenderableType | None:
@@ -212,10 +238,6 @@ def _changes(document: Json) -> RenderableType | None:
         lines.append(
             Text(f"  {proof}" + ("" if change["confirmed"] else "; NOT CONFIRMED on a live host"), style="dim")
         )
-    patch = document["launch"].get("patch") if document["launch"] else ""
-    if patch and document["changes"]:
-        lines.append(Text(""))
-        lines.append(Text(patch.rstrip()))
     lines += [Text(f"refused: {item['what']}: {item['reason']}", style="dim") for item in document["refused"]]
     return section("The change", *lines) if lines else None
 
@@ -228,55 +250,54 @@ def change_line(change: Json) -> str:
 
 
 def _arithmetic(document: Json) -> RenderableType | None:
-    if not document["arithmetic"]:
-        return None
-    rows = []
+    """One line a sum: name = formula = value, with its inputs and where they stand."""
+    lines: list[RenderableType] = []
     for item in document["arithmetic"]:
-        inputs = ", ".join(f"{name}={amount(value)}" for name, value in item["inputs"].items())
-        limit = f" (limit {amount(item['limit'])} from {item['limit_from']})" if item.get("limit") is not None else ""
-        rows.append(
-            [
-                item["name"],
-                f"{item['expression']}\n{inputs}",
-                f"{amount(item['value'])} {item['unit']}{limit}",
-                item.get("grade", ""),
-            ]
-        )
-    columns: list[tuple[str, Json]] = [
-        ("sum", {"ratio": 2}),
-        ("how", {"ratio": 4}),
-        ("value", {"ratio": 2}),
-        ("known", {}),
-    ]
-    return section("Arithmetic", table(columns, rows))
+        inputs = ", ".join(f"{name} {amount(value)}" for name, value in item["inputs"].items())
+        text = Text(f"{item['name']} = {item['expression']} = ")
+        text.append(f"{amount(item['value'])} {item['unit']}", style="bold")
+        limit = f"; limit {amount(item['limit'])} from {item['limit_from']}" if item.get("limit") is not None else ""
+        span = f"; {amount(item['range'][0])} to {amount(item['range'][1])}" if item.get("range") else ""
+        found = f" [{', '.join(item['evidence'])}]" if item.get("evidence") else ""
+        text.append(f" ({item['grade']}: {inputs}{span}{limit}){found}", style="dim")
+        grid = Table.grid(padding=(0, 1))
+        grid.add_row(Text("-"), text)
+        lines.append(grid)
+    return section("Arithmetic", *lines) if lines else None
 
 
 def _after(document: Json) -> RenderableType | None:
-    lines: list[str] = []
+    parts: list[RenderableType] = []
     for number, stage in enumerate(document["stages"], 1):
-        cost = f" ({stage['cost']})" if stage["cost"] else ""
-        lines.append(f"{number}. {stage['title']}{cost}")
-        lines += [f"   {command}" for command in stage["commands"]]
-    lines += [f"expect: {item['what']} ({item['where']})" for item in document["expected"]]
-    lines += [
-        f"watch {item['metric']} for {item['window_s'] // 60} min: better {item['better']}; worse {item['worse']}"
+        parts.append(Text(f"{number}. {stage['title']}."))
+        if stage["cost"]:
+            parts.append(Text(f"   {stage['cost']}", style="dim"))
+        parts += [
+            Text(f"   {line}", no_wrap=True, overflow="fold")
+            for each in stage["commands"]
+            for line in each.splitlines()
+        ]
+    parts += [_item(f"expect {item['what']} ({item['where']})") for item in document["expected"]]
+    parts += [
+        _item(
+            f"watch {item['metric']} for {item['window_s'] // 60} min: better {item['better']}; worse {item['worse']}"
+        )
         for item in document["verify"]
     ]
     rollback = document["rollback"]
-    if rollback:
-        lines += [f"roll back: {command}" for command in rollback.get("commands", [])]
-        if rollback.get("when"):
-            lines.append(f"when: {', '.join(rollback['when'])}")
-    lines += [f"do not {item['do']} {item['flag']}: {item['why']}" for item in document["must_not"]]
-    lines += [f"instead of {item['what']}: {item['why_not']}" for item in document["alternatives"]]
-    return section("Verify, roll back, leave alone", *(Text(line) for line in lines)) if lines else None
+    if rollback.get("commands"):
+        parts.append(Text(f"Roll back when: {'; or '.join(rollback['when'])}"))
+        parts += [Text(f"   {line}") for command in rollback["commands"] for line in command.splitlines()]
+    parts += [_item(f"do not {item['do']} {item['flag']}: {item['why']}") for item in document["must_not"]]
+    parts += [_item(f"not chosen: {item['what']}: {item['why_not']}") for item in document["alternatives"]]
+    return section("How to apply it, verify it, roll it back", *parts) if parts else None
 
 
 def _not_known(document: Json) -> RenderableType | None:
     diagnosis = document["diagnosis"]
-    lines = [f"missing: {text}" for text in diagnosis["missing"]]
+    lines = [f"missing: {text}" for text in diagnosis["missing"] if diagnosis["kind"] == "abstain"]
     lines += [f"not checked: {text}" for text in diagnosis["not_checked"]]
-    return section("Not known", *(Text(line) for line in lines)) if lines else None
+    return section("Not known", *(_item(line) for line in lines)) if lines else None
 
 
 def _next(document: Json) -> RenderableType:
