@@ -1,0 +1,73 @@
+"""`sglscout eval cases`: recorded incidents, diagnosed and scored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from agent.evaluate import CatalogueLike, Catalogues
+
+
+@click.command("cases")
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--model", default="playbook", help="Who decides; the playbook is the embedded default.")
+@click.option("--offline", is_flag=True, help="Check no flag against a version's source.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+def eval_cases(folder: Path, model: str, offline: bool, as_json: bool) -> None:
+    """Diagnose the incidents of FOLDER and score the verdicts against what they expect.
+
+    One YAML file a case: complaint, launch_args, evidence, sglang_version, gpu, model; expected is for the score only.
+    """
+    from agent.evaluate import evaluate, load
+    from transcripts.errors import UsageError
+
+    if model != "playbook":
+        raise UsageError(f"no recorded verdicts of the model {model!r} can be scored here.", "Leave --model out.")
+    scored = evaluate(load(folder), _no_catalogue if offline else _catalogues())
+    if as_json:
+        import json
+
+        click.echo(json.dumps(scored, ensure_ascii=False))
+    else:
+        _table(scored)
+
+
+def _no_catalogue(_version: str) -> CatalogueLike | None:
+    return None
+
+
+def _catalogues() -> Catalogues:
+    """The catalogue of a version from its cached or fetched tree; versions that are not to be had are skipped once."""
+    import asyncio
+
+    from agent.settings import load_settings
+    from tools.source import obtain
+    from transcripts.errors import ScoutError
+
+    cache = load_settings("playbook").cache
+    held: dict[str, CatalogueLike | None] = {}
+
+    def of(version: str) -> CatalogueLike | None:
+        if version not in held:
+            try:
+                held[version] = asyncio.run(obtain(version, cache=cache)).catalogue()
+            except ScoutError as error:
+                click.echo(f"flags of {version} are not checked: {error}", err=True)
+                held[version] = None
+        return held[version]
+
+    return of
+
+
+def _table(scored: dict[str, Any]) -> None:
+    for row in scored["cases"]:
+        mark = "ok " if row["solved"] else "   "
+        said = row["got"]["label"] if row["got"]["kind"] == "cause" else f"({row['got']['kind']}) {row['got']['label']}"
+        harm = "  HARM" if row["harmed"] else ""
+        click.echo(f"{mark} {row['id'][:44]:44} want {row['want']['label']:44} got {said}{harm}")
+    shares = ("solved", "family", "leaf", "helped", "harmed", "abstained")
+    for title, part in (("all", scored), ("without low", scored["without_low"])):
+        click.echo(f"{title} ({part['n']}): " + ", ".join(f"{key} {part[key]:.1%}" for key in shares))

@@ -1,0 +1,297 @@
+"""Recorded incidents, diagnosed by the playbook's knowledge and scored.
+
+What is handed over is named in `GIVEN` and nothing else: a case's expectations and withheld evidence are read by the
+scorer alone. Anybody's own incidents can be scored the same way: one YAML file each, fields as in the README.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from tools import diagnosis
+from tools.diagnosis import Proposal, family
+from tools.host.parsers import parse
+from tools.host.parsers.incident import parse_text
+from transcripts.errors import UsageError
+from transcripts.facts import Evidence, Fact, Facts
+
+Json = dict[str, Any]
+
+GIVEN = ("complaint", "launch_args", "evidence", "sglang_version", "flags_version", "gpu", "model")
+_CHANGES_COUNTED = 4
+
+
+class FlagLike(Protocol):
+    """What is read of a flag: its names and its default."""
+
+    @property
+    def names(self) -> Sequence[str]: ...
+
+    @property
+    def default(self) -> object: ...
+
+
+class CatalogueLike(Protocol):
+    """The flags of one version."""
+
+    def find(self, name: str) -> FlagLike | None: ...
+
+    def nearest(self, name: str, count: int = 3) -> list[str]: ...
+
+
+Catalogues = Callable[[str], CatalogueLike | None]
+
+
+def assess(given: Mapping[str, Any], catalogue: CatalogueLike | None = None) -> Json:
+    """The verdict on what an operator hands over: `{kind, label, certainty, hypotheses, changes, missing}`."""
+    facts = read_given(given, catalogue)
+    assessment = diagnosis.weigh(facts)
+    leading = assessment.hypotheses[0] if assessment.hypotheses and assessment.hypotheses[0].for_ else None
+    changes: list[Proposal] = []
+    if assessment.kind == "cause":
+        proposed = diagnosis.actions(assessment.label, facts).changes
+        changes = [named for each in proposed if (named := _as_this_version_names_it(each, catalogue)) is not None]
+    return {
+        "kind": assessment.kind,
+        "label": leading.label if leading else "",
+        "certainty": assessment.certainty,
+        "why": assessment.why,
+        "missing": list(assessment.missing),
+        "hypotheses": [_row(one) for one in assessment.hypotheses[:8]],
+        "changes": [_change(each) for each in changes[:_CHANGES_COUNTED]],
+    }
+
+
+def read_given(given: Mapping[str, Any], catalogue: CatalogueLike | None = None) -> Facts:
+    """Facts of what is handed over: evidence observed, the launch command typed, the complaint claimed."""
+    facts: list[Fact] = list(_version(given))
+    texts = [("E1", "launch", str(given.get("launch_args") or ""))]
+    texts.append(("E2", "note", "; ".join(str(given.get(name) or "") for name in ("gpu", "model"))))
+    texts += [(f"E{n}", "pasted", str(text)) for n, text in enumerate(given.get("evidence") or (), 3)]
+    for name, probe, text in texts:
+        evidence = Evidence(name, probe, "", "pasted", "", 0, text)
+        facts += parse(evidence) if probe == "pasted" else parse_text(evidence)
+    facts += _gpus(str(given.get("gpu") or ""))
+    facts += parse_text(Evidence("operator", "complaint", "", "operator", "", 0, str(given.get("complaint") or "")))
+    if catalogue is not None:
+        facts += _unknown_flags(facts, catalogue)
+    return Facts(_once(facts))
+
+
+def _once(facts: Iterable[Fact]) -> tuple[Fact, ...]:
+    return tuple(dict.fromkeys(facts))
+
+
+def _version(given: Mapping[str, Any]) -> tuple[Fact, ...]:
+    text = str(given.get("flags_version") or given.get("sglang_version") or "")
+    found = re.search(r"\d+\.\d+\.\d+(?:\.?post\d+|rc\d+)?", text)
+    return (Fact("version", found.group(0), "", "observed", "E1"),) if found else ()
+
+
+def _gpus(text: str) -> tuple[Fact, ...]:
+    """Count and size out of words such as `8x H200 (~140.4 GB usable each)`; an unknown card gives no size."""
+    found: list[Fact] = []
+    if count := re.search(r"\b(\d+) ?x ", text):
+        found.append(Fact("gpu_count", int(count.group(1)), "gpus", "observed", "E2"))
+    if size := re.search(r"(\d+(?:\.\d+)?) ?GB", text):
+        found.append(Fact("gpu_total_gib", float(size.group(1)), "GiB", "observed", "E2"))
+    return tuple(found)
+
+
+def _unknown_flags(facts: Iterable[Fact], catalogue: CatalogueLike) -> tuple[Fact, ...]:
+    """For each flag that this version lacks: refused, with the nearest name where one is near enough."""
+    found: list[Fact] = []
+    for fact in facts:
+        name = fact.scope if fact.name == "flag" else str(fact.value) if fact.name == "rejected_flag" else ""
+        if not name.startswith("--") or name in _OTHERS_FLAGS or _known(catalogue, name):
+            continue
+        if fact.name == "flag":
+            found.append(Fact("rejected_flag", name, "", "derived", fact.source, "unrecognized"))
+        near = catalogue.nearest(name, 1)
+        if near and _alike(name, near[0]):
+            found.append(Fact("flag_nearest", near[0], "", "derived", fact.source, name))
+    return _once(found)
+
+
+# Options of the container runtime and of launchers that stand in the same command line.
+_OTHERS_FLAGS = frozenset(
+    ("--shm-size", "--ipc", "--gpus", "--rm", "--network", "--env", "--volume", "--ulimit", "--memory", "--name", "--cpunodebind", "--membind")
+)
+
+
+def _known(catalogue: CatalogueLike, name: str) -> bool:
+    found = catalogue.find(name)
+    if found is not None and name in found.names:
+        return True
+    prefix = getattr(catalogue, "by_prefix", None)
+    return bool(prefix and prefix(name))
+
+
+def _alike(one: str, other: str) -> bool:
+    """A slip of the pen: the same letters but for one or two, or only - against _."""
+    if one.replace("_", "-") == other:
+        return True
+    from difflib import SequenceMatcher
+
+    return SequenceMatcher(None, one, other).ratio() >= 0.9
+
+
+def _as_this_version_names_it(change: Proposal, catalogue: CatalogueLike | None) -> Proposal | None:
+    """The change under a name that this version has; None where it has none."""
+    if catalogue is None or change.kind != "flag" or change.do == "remove" or not change.flag.startswith("--"):
+        return change
+    found = catalogue.find(change.flag)
+    return change if found is not None else None
+
+
+def _row(one: diagnosis.Hypothesis) -> Json:
+    return {
+        "label": one.label,
+        "status": one.status,
+        "weight": one.weight,
+        "for": [{"text": reason.text, "from": list(reason.source)} for reason in one.for_],
+        "against": [{"text": reason.text, "from": list(reason.source)} for reason in one.against],
+    }
+
+
+def _change(each: Proposal) -> Json:
+    return {"kind": each.kind, "do": each.do, "flag": each.flag, "from": each.from_, "to": each.to, "unit": each.unit, "why": each.why}
+
+
+# ------------------------------------------------------------------------------------------------------------ scoring
+
+
+def load(folder: Path) -> list[Json]:
+    """The cases of a folder, by name. Raises UsageError for a folder without any, or a file that is no case."""
+    import yaml
+
+    paths = sorted(folder.glob("*.yaml"))
+    if not paths:
+        raise UsageError(f"no case lies in {folder}.", "A case is one YAML file with complaint, evidence and expected.")
+    cases = []
+    for path in paths:
+        try:
+            case = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except (OSError, yaml.YAMLError) as error:
+            raise UsageError(f"{path} cannot be read: {error}.") from error
+        if not isinstance(case, dict) or "complaint" not in case or "expected" not in case:
+            raise UsageError(f"{path} is no case.", "It needs at least complaint, evidence and expected.root_cause.")
+        case.setdefault("id", path.stem)
+        cases.append(case)
+    return cases
+
+
+def evaluate(cases: Sequence[Json], catalogues: Catalogues = lambda _version: None) -> Json:
+    """Diagnose and score every case: the document of `eval cases --json`."""
+    rows = [_score(case, catalogues) for case in cases]
+    return {
+        "v": 1,
+        **_shares(rows),
+        "by_class": {name: _shares([row for row in rows if row["class"] == name]) for name in sorted({row["class"] for row in rows})},
+        "without_low": _shares([row for row in rows if row["confidence"] != "low"]),
+        "cases": rows,
+    }
+
+
+def _shares(rows: Sequence[Json]) -> Json:
+    count = Counter({"n": len(rows)})
+    for row in rows:
+        count.update(key for key in ("family", "leaf", "helped", "harmed", "solved", "abstained") if row[key])
+    total = max(len(rows), 1)
+    return {"n": len(rows)} | {key: round(count[key] / total, 4) for key in ("family", "leaf", "helped", "harmed", "solved", "abstained")}
+
+
+def _score(case: Json, catalogues: Catalogues) -> Json:
+    started = time.perf_counter()
+    version = case.get("flags_version")
+    catalogue = catalogues(str(version)) if version else None
+    got = assess({name: case.get(name) for name in GIVEN}, catalogue)
+    seconds = time.perf_counter() - started
+    wanted = case["expected"]
+    any_of = (wanted.get("actions") or {}).get("any_of") or []
+    never = (wanted.get("actions") or {}).get("never") or []
+    changes = got["changes"][:_CHANGES_COUNTED]
+    named = got["kind"] == "cause"
+    right_family = named and family(got["label"]) == family(wanted["root_cause"])
+    helped = not any_of or any(matches(change, action, catalogue) for change in changes for action in any_of)
+    harmed = any(matches(change, action, catalogue) for change in changes for action in never)
+    return {
+        "id": case["id"],
+        "class": str(case.get("class", "")),
+        "confidence": str(case.get("confidence", "")),
+        "want": {"label": wanted["root_cause"], "any_of": any_of, "never": never},
+        "got": {"label": got["label"], "kind": got["kind"], "certainty": got["certainty"], "changes": changes},
+        "family": right_family,
+        "leaf": named and got["label"] == wanted["root_cause"],
+        "helped": helped,
+        "harmed": harmed,
+        "solved": right_family and helped and not harmed,
+        "abstained": not named,
+        "seconds": round(seconds, 4),
+    }
+
+
+def matches(change: Json, action: Json, catalogue: CatalogueLike | None = None) -> bool:
+    """Whether a change does what an action asks: same flag, same direction, same value where one is given."""
+    do = action["do"]
+    if do == "upgrade":
+        return bool(change["do"] == "upgrade")
+    if not _same_flag(str(change["flag"]), str(action.get("flag", "")), catalogue):
+        return False
+    if do == "remove":
+        return bool(change["do"] == "remove")
+    if change["do"] == "remove":
+        return False
+    if do == "set":
+        return "value" not in action or _same_value(change["to"], action["value"])
+    return _direction(change, catalogue) == do
+
+
+def _same_flag(one: str, other: str, catalogue: CatalogueLike | None) -> bool:
+    if one == other:
+        return True
+    if other.endswith("-") and one.startswith(other):
+        return True
+    found = catalogue.find(one) if catalogue is not None and one.startswith("--") else None
+    if found is not None:
+        return other in found.names
+    return any(one in group and other in group for group in _SPELLINGS)
+
+
+_SPELLINGS = (
+    frozenset(("--tp", "--tp-size", "--tensor-parallel-size")),
+    frozenset(("--dp", "--dp-size", "--data-parallel-size")),
+    frozenset(("--cuda-graph-max-bs", "--cuda-graph-max-bs-decode")),
+)
+
+
+def _direction(change: Json, catalogue: CatalogueLike | None) -> str:
+    """raise or lower, by the figures: `to` against `from`, or against this version's default where nothing was typed."""
+    was, to = _number(change["from"]), _number(change["to"])
+    if was is None and catalogue is not None and str(change["flag"]).startswith("--"):
+        found = catalogue.find(str(change["flag"]))
+        was = _number(found.default) if found is not None else None
+    if was is None or to is None or was == to:
+        return str(change["do"])
+    return "raise" if to > was else "lower"
+
+
+def _same_value(one: object, other: object) -> bool:
+    left, right = _number(one), _number(other)
+    if left is not None and right is not None:
+        return left == right
+    return str(one).lower() == str(other).lower()
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or value is None:
+        return None
+    try:
+        return float(str(value))
+    except ValueError:
+        return None

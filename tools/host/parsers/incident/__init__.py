@@ -1,0 +1,32 @@
+"""Text that operators paste to facts: tracebacks, refusals, kills, launch commands, manifests, sentences with figures.
+
+Log series, GPUs and memory tables are read by `tools.host.parsers`; nothing is judged here. `parse_text` takes any text
+and leaves what it does not know.
+"""
+
+from __future__ import annotations
+
+from tools.host.parsers.incident import failures, figures, launch, messages, symptoms
+from tools.host.parsers.page import Page
+from transcripts.facts import Evidence, Fact, Grade
+
+__all__ = ["parse_text"]
+
+_LONGEST = 400_000  # characters of prose that are read; a log of that length is no prose
+
+
+def parse_text(evidence: Evidence) -> tuple[Fact, ...]:
+    """Facts of one text. Probe `complaint` gives claims, `launch` is all command; anything else is looked at for both."""
+    page = Page(evidence.id)
+    grade: Grade = "claimed" if evidence.probe == "complaint" else "observed"
+    prose = evidence.probe in ("complaint", "pasted", "launch", "note")
+    for number, line in enumerate(evidence.text.splitlines(), 1):
+        messages.read(page, line, number, grade)
+        failures.read(page, line, number, grade)
+        if prose:
+            figures.read(page, line, number, grade)
+    failures.read_phase(page, evidence.text, grade)
+    if prose and len(evidence.text) <= _LONGEST:
+        symptoms.read(page, evidence.text, grade)
+        launch.read(page, evidence.text, everything=evidence.probe == "launch")
+    return tuple(dict.fromkeys(page.facts))

@@ -1,0 +1,159 @@
+"""Failed allocations with their figures and the phase they failed in; refused flags; refused inputs."""
+
+# ruff: noqa: E501  (a pattern reads better on one line)
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from tools.host.parsers.page import Page
+from transcripts.facts import Grade
+
+_GIB: Final = {
+    "kib": 1 / (1 << 20),
+    "mib": 1 / 1024,
+    "gib": 1.0,
+    "mb": 1 / 1024,
+    "gb": 1.0,
+    "kb": 1 / (1 << 20),
+    "bytes": 1 / (1 << 30),
+    "tib": 1024.0,
+}
+_SIZE = r"(\d+(?:\.\d+)?) ?([KMGT]i?B|bytes)"
+_TRIED: Final = re.compile(rf"tried to allocate {_SIZE}", re.I)
+_FREE: Final = re.compile(rf"of which {_SIZE} is free|{_SIZE} free\b", re.I)
+_TOTAL: Final = re.compile(rf"total capacity of {_SIZE}", re.I)
+_RESERVED: Final = re.compile(rf"{_SIZE} is reserved by PyTorch but unallocated", re.I)
+_ALLOCATED: Final = re.compile(
+    rf"memory {_SIZE} is allocated by PyTorch|{_SIZE} is allocated by PyTorch|{_SIZE} resident", re.I
+)
+_VIABLE: Final = re.compile(r"minimum viable = (?:1 - available/pre = )?(0?\.\d+)|mem-fraction-static above (0?\.\d+)")
+_UNRECOGNIZED: Final = re.compile(
+    r"unrecognized arguments?: (.*)|no such option:? (--[\w-]+)|unknown (?:argument|option|flag):? ['\"]?(--?[\w-]+)",
+    re.I,
+)
+_CHOICE: Final = re.compile(r"argument (--[\w-]+)(?:/\S+)?: invalid choice: ['\"]?([^'\" ]+)", re.I)
+_CHOICES: Final = re.compile(r"choose from:? (.*)", re.I)
+_MISSING: Final = re.compile(r"argument (--[\w-]+)(?:/\S+)?: expected", re.I)
+_DEPRECATED: Final = re.compile(r"['\"`]?(--[\w-]+)['\"`]?.{0,30}(?:deprecated|renamed|has been removed)", re.I)
+_INPUT: Final = re.compile(r"length \((\d+) tokens\) exceeds the maximum allowed length \((\d+) tokens\)", re.I)
+_WANTED: Final = re.compile(r"try to allocate (\d+) tokens", re.I)
+_AVAILABLE: Final = re.compile(r"ava[il]+able tokens: (\d+)|available_size\(?\)?=(\d+)", re.I)
+_HOST: Final = re.compile(r"requesting (\d+(?:\.\d+)?) GB but only have (\d+(?:\.\d+)?) GB", re.I)
+_PIN: Final = re.compile(r"hostregister failed.*size=(\d+)", re.I)
+_WORKSPACE: Final = re.compile(r"with size (\d+) and alignment", re.I)
+
+# Frames and words of a traceback, most telling first. Frames are SGLang's own (srt/...) unless they are torch's.
+_PHASES: Final[tuple[tuple[str, str], ...]] = (
+    (
+        "load",
+        r"create_weights|load_model\b.*|loading (?:the )?(?:model|weights|checkpoint)|while loading|during (?:model |weight )?load(?!ed)|weight_loader|load_weights|get_model\(|initialize_model|process_weights_after_loading|before .{0,12}load weight end",
+    ),
+    (
+        "draft",
+        r"draft (?:model |worker |weights? )?(?:load|init)|load\w* (?:the )?draft|eagle_worker.*__init__|draft (?:kv )?pool",
+    ),
+    (
+        "graph_capture",
+        r"capture (?:\w+ )*(?:cuda |hip )?graph|graph captur|capture_one_batch_size|capturing|cuda_graph_runner\S*.*(?:capture|__init__)|during capture",
+    ),
+    ("logits", r"logprob|logits_processor|compute_.*logprobs|lm_head|log_softmax|_get_logits"),
+    (
+        "multimodal",
+        r"image[_ ]?process|pixtral|vision|visual|\bvit\b|get_image_feature|embed_mm|mm_utils|general_mm_embed|image request|\bimages?\b|siglip|pixel_values|preprocess",
+    ),
+    ("warmup", r"warm-?up|self-?test|_execute_server_warmup"),
+    (
+        "decode",
+        r"forward_decode|decode_out_of|retract|verify|in decode|during decod\w+|decode (?:step|batch)|spec.*verify",
+    ),
+    ("prefill", r"forward_extend|prefill|indexer|mqa_logits|extend_batch|fused_moe workspace|fused_moe|chunk"),
+    (
+        "pools",
+        r"init_memory_pool|memory[_ ]pool|before the server is up|kv cache allocat|init_cuda_graphs|alloc.*kv (?:cache|pool)|req_to_token|before ready",
+    ),
+)
+_PATTERNS: Final = tuple((name, re.compile(pattern, re.I)) for name, pattern in _PHASES)
+_OOM: Final = re.compile(
+    r"(?:cuda|hip) out of memory|OutOfMemoryError|\bOOMs?\b(?![- ]?kill)|runs? out of (?:gpu )?memory|(?:prefill|request|warmup)\S* dies",
+    re.I,
+)
+_HOST_OOM: Final = re.compile(
+    r"oom.?kill|killed process|out of memory: kill|host (?:memory|ram)|cgroup|oomkilled", re.I
+)
+_REACH = 40  # lines of a traceback that are looked at around the failed allocation
+
+
+def _gib(amount: str, unit: str) -> float:
+    return round(float(amount) * _GIB[unit.lower()], 6)
+
+
+def _pair(found: re.Match[str]) -> tuple[str, str]:
+    groups = [group for group in found.groups() if group is not None]
+    return groups[0], groups[1]
+
+
+def read(page: Page, line: str, number: int, grade: Grade) -> None:
+    """Figures of one line."""
+    sizes = (("oom_request_gib", _TRIED), ("oom_reserved_gib", _RESERVED), ("gpu_total_gib", _TOTAL))
+    for name, pattern in sizes:
+        if found := pattern.search(line):
+            page.add(name, _gib(*_pair(found)), number, grade=grade)
+    if _TRIED.search(line) and (found := _FREE.search(line)):
+        page.add("oom_free_gib", _gib(*_pair(found)), number, grade=grade)
+    _share(page, line, number, grade)
+    if found := _VIABLE.search(line):
+        page.add("minimum_fraction", float(found.group(1) or found.group(2)), number, grade=grade)
+    if found := _INPUT.search(line):
+        page.add("rejected_input_tokens", int(found.group(1)), number, grade=grade)
+        page.add("input_limit_tokens", int(found.group(2)), number, grade=grade)
+    if found := _HOST.search(line):
+        page.add("host_requested_gb", float(found.group(1)), number, grade=grade)
+        page.add("host_offered_gb", float(found.group(2)), number, grade=grade)
+    if found := _PIN.search(line):
+        page.add("pin_bytes", int(found.group(1)), number, grade=grade)
+    if found := _WORKSPACE.search(line):
+        page.add("workspace_wanted_bytes", int(found.group(1)), number, grade=grade)
+    _flags(page, line, number, grade)
+
+
+def _share(page: Page, line: str, number: int, grade: Grade) -> None:
+    total, allocated = _TOTAL.search(line), _ALLOCATED.search(line)
+    if total and allocated:
+        share = _gib(*_pair(allocated)) / max(_gib(*_pair(total)), 0.001)
+        page.add("oom_allocated_share", round(share, 3), number, grade=grade)
+
+
+def _flags(page: Page, line: str, number: int, grade: Grade) -> None:
+    if found := _UNRECOGNIZED.search(line):
+        rest = next(group for group in found.groups() if group is not None)
+        for flag in re.findall(r"--?[A-Za-z][\w-]*", rest):
+            page.add("rejected_flag", flag, number, scope="unrecognized", grade=grade)
+    if found := _CHOICE.search(line):
+        page.add("rejected_flag", found.group(1), number, scope="invalid_choice", grade=grade)
+        page.add("rejected_value", found.group(2), number, scope=found.group(1), grade=grade)
+        if choices := _CHOICES.search(line):
+            page.add("flag_choices", choices.group(1)[:2000], number, scope=found.group(1), grade=grade)
+    if found := _MISSING.search(line):
+        page.add("rejected_flag", found.group(1), number, scope="missing_value", grade=grade)
+    if found := _DEPRECATED.search(line):
+        page.add("deprecated_flag", found.group(1), number, grade=grade)
+
+
+def read_phase(page: Page, text: str, grade: Grade) -> None:
+    """Where GPU memory ran out: the frames around each failed allocation, `unknown` where none is told."""
+    lines = text.splitlines()
+    wanted, available = _WANTED.search(text), _AVAILABLE.search(text)
+    if wanted and available:
+        want, have = int(wanted.group(1)), int(available.group(1) or available.group(2))
+        page.add("wanted_tokens", want, 0, grade=grade)
+        page.add("available_tokens", have, 0, grade=grade)
+        if want <= have:
+            page.add("wanted_below_available", have - want, 0, grade=grade)
+    for number, line in enumerate(lines, 1):
+        if not _OOM.search(line) or _HOST_OOM.search(line):
+            continue
+        around = "\n".join(lines[max(0, number - _REACH) : number + 3])
+        phase = next((name for name, pattern in _PATTERNS if pattern.search(line)), "")
+        phase = phase or next((name for name, pattern in _PATTERNS if pattern.search(around)), "unknown")
+        page.add("oom_phase", phase, number, grade=grade)

@@ -1,0 +1,117 @@
+"""Figures in sentences: usage in per cent, slots, fractions that were tried, sizes, counts."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from tools.host.parsers.page import Page
+from transcripts.facts import Grade
+
+_PERCENT_POOL: Final = re.compile(
+    r"(?:kv|cache|pool|token usage|utili[sz]ation)[^.;\n]{0,30}?(\d{1,3}(?:\.\d+)?) ?%|(\d{1,3}(?:\.\d+)?) ?% (?:of (?:the )?)?(?:kv|cache|pool)",
+    re.I,
+)
+_USAGE: Final = re.compile(
+    r"(?<!swa )(?<!mamba )(?<!full )(?:token|kv)[ _]usage[:= ]+(?:is |at |of |about |around |stays? (?:at )?)?(0?\.\d+|1\.0+|0\.0+)",
+    re.I,
+)
+_SUB_USAGE: Final = re.compile(
+    r"\b(swa|mamba|full)(?: token)?[ _]usage[:= ]+(?:at |of |about )?(0?\.\d+|1\.0+|0\.0+)", re.I
+)
+_LIMIT: Final = re.compile(r"max_running_requests ?= ?(\d+)")
+_STATE: Final = re.compile(r"max_mamba_cache_size[ =:]+(\d+)|(\d+) (?:state|mamba) slots", re.I)
+_STATE_CAP: Final = re.compile(r"capped to (\d+) by the mamba state cache.*?(\d+) state slots per request", re.I)
+_POOLS: Final = re.compile(r"full_layer_tokens=(\d+), swa_layer_tokens=(\d+)")
+_SWA: Final = re.compile(r"swa pool[^.;\n]{0,20}?(\d[\d,]*) tokens", re.I)
+_PINNED_TOTAL: Final = re.compile(
+    r"(\d+(?:\.\d+)?) ?(TB|TiB|GB|GiB)(?: of)? (?:host |system |node |total )?(?:ram|dram|host memory|memory on the host|node)\b|(?:host|node|ram|memtotal)[^.;\n]{0,20}?(\d+(?:\.\d+)?) ?(TB|TiB|GB|GiB)",
+    re.I,
+)
+_HOST_EACH: Final = re.compile(
+    r"allocating (?:\S+ hierarchical kv host pool: \d+ tokens, )?(\d+(?:\.\d+)?) GB host memory", re.I
+)
+_TRIED: Final = re.compile(
+    r"(?:--mem-fraction-static|mem[-_]fraction(?:[-_]static)?|fraction)?[ =\[]*(0\.\d{1,4})(?![\d.])", re.I
+)
+_TOO_LOW: Final = re.compile(r"not enough memory|increase --mem|pools? (?:are )?empty|no room|leave no", re.I)
+_TOO_HIGH: Final = re.compile(r"out of memory|\boom\b|crash|dies|died|cudaerror", re.I)
+_WORKS: Final = re.compile(r"\bserver up\b|\bstable\b|\bworks?\b|\bstarts? fine|\bruns? fine|\bpasses\b", re.I)
+_FREE_OF: Final = re.compile(r"weights?(?: take| are| of| is)? ~?(\d+(?:\.\d+)?) ?(?:GB|GiB)", re.I)
+_FREE_AFTER: Final = re.compile(r"free after load(?:ing)? (\d+(?:\.\d+)?) ?G", re.I)
+_TOTAL: Final = re.compile(r"free after load\S* \d+(?:\.\d+)? ?G\S* of (\d+(?:\.\d+)?) ?G", re.I)
+_RUNNING: Final = re.compile(r"#running-req:? ?(\d+).{0,40}?(?:p95 (\d+))?(?:, max (\d+))?\)", re.I)
+_BATCHES: Final = re.compile(r"(\d[\d,]*) prefill batches.{0,20}?(\d[\d,]*)(?:-\d+)? decode batch", re.I)
+_UNITS: Final = {"tb": 1e12, "tib": float(1 << 40), "gb": 1e9, "gib": float(1 << 30)}
+
+
+def _number(text: str) -> float:
+    return float(text.replace(",", ""))
+
+
+def read(page: Page, line: str, number: int, grade: Grade) -> None:
+    """Figures of one line of prose or log."""
+    _usage(page, line, number, grade)
+    _limits(page, line, number, grade)
+    _fractions(page, line, number, grade)
+    if found := _FREE_OF.search(line):
+        page.add("weights_gib", float(found.group(1)), number, grade=grade)
+    if found := _FREE_AFTER.search(line):
+        page.add("weights_after_gib", float(found.group(1)), number, grade=grade)
+    if found := _TOTAL.search(line):
+        page.add("gpu_total_gib", float(found.group(1)), number, grade=grade)
+    if found := _HOST_EACH.search(line):
+        page.add("host_pool_gb", float(found.group(1)), number, grade=grade)
+    if found := _PINNED_TOTAL.search(line):
+        amount, unit = (found.group(1), found.group(2)) if found.group(1) else (found.group(3), found.group(4))
+        page.add("mem_total_bytes", int(float(amount) * _UNITS[unit.lower()]), number, grade=grade)
+
+
+def _usage(page: Page, line: str, number: int, grade: Grade) -> None:
+    for found in _SUB_USAGE.finditer(line):
+        scope = {"swa": "swa", "mamba": "state", "full": "full"}[found.group(1).lower()]
+        page.add("usage_max", float(found.group(2)), number, scope=scope, grade=grade)
+        page.add("usage_p95", float(found.group(2)), number, scope=scope, grade=grade)
+    if found := _USAGE.search(line):
+        page.add("usage_p95", float(found.group(1)), number, grade=grade)
+        page.add("usage_max", float(found.group(1)), number, grade=grade)
+    elif found := _PERCENT_POOL.search(line):
+        share = float(found.group(1) or found.group(2)) / 100
+        if share <= 1:
+            page.add("usage_p95", share, number, grade=grade)
+            page.add("usage_max", share, number, grade=grade)
+    if found := _RUNNING.search(line):
+        page.add("running_p50", int(found.group(1)), number, grade=grade)
+        page.add("running_p95", int(found.group(2) or found.group(1)), number, grade=grade)
+        page.add("running_max", int(found.group(3) or found.group(2) or found.group(1)), number, grade=grade)
+    if (found := _BATCHES.search(line)) and _number(found.group(1)) >= 8 * _number(found.group(2)):
+        page.add("symptom", True, number, scope="prefill_outnumbers_decode", grade=grade)
+
+
+def _limits(page: Page, line: str, number: int, grade: Grade) -> None:
+    if found := _LIMIT.search(line):
+        page.add("running_limit", int(found.group(1)), number, grade=grade)
+    if found := _STATE.search(line):
+        page.add("state_slots", int(found.group(1) or found.group(2)), number, grade=grade)
+    if found := _STATE_CAP.search(line):
+        page.add("state_cap", int(found.group(1)), number, grade=grade)
+        page.add("state_cap", int(found.group(2)), number, scope="slots_per_request", grade=grade)
+    if found := _POOLS.search(line):
+        page.add("kv_pool", int(found.group(1)), number, scope="full", grade=grade)
+        page.add("kv_pool", int(found.group(2)), number, scope="swa", grade=grade)
+    if found := _SWA.search(line):
+        page.add("kv_pool", int(_number(found.group(1))), number, scope="swa", grade=grade)
+
+
+def _fractions(page: Page, line: str, number: int, grade: Grade) -> None:
+    """Fractions of the static part that were tried, by what the same clause says became of them."""
+    for clause in re.split(r"[;\n]|, (?=0\.\d|--mem)", line):
+        if not re.search(r"mem[-_]frac|fraction|^\s*\[?0\.\d\d|\[0\.\d+\]", clause, re.I):
+            continue
+        outcome = "too_low" if _TOO_LOW.search(clause) else "too_high" if _TOO_HIGH.search(clause) else ""
+        if not outcome and _WORKS.search(clause):
+            outcome = "works"
+        if outcome:
+            for found in _TRIED.finditer(clause):
+                if 0.3 <= float(found.group(1)) < 1:
+                    page.add("fraction_tried", float(found.group(1)), number, scope=outcome, grade=grade)

@@ -1,0 +1,66 @@
+"""Flags and environment out of a launch command, a compose file, a manifest, or prose that quotes one."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from tools.host.parsers.page import Page
+
+_LAUNCH: Final = re.compile(
+    r"sglang(?:\.launch_server|\.serve| serve)|launch_server|ExecStart=|docker run|^\s*(?:command|args):|--model(?:-path)? \S",
+    re.M,
+)
+_FLAG: Final = re.compile(
+    r"(?<![\w-])(--[A-Za-z][\w-]*)(?:(=|[ \t]+|\"?,\s*\"?|\s*\n\s*-\s+\"?)(?!-)([^\s,;()\"'\\]+|\"[^\"]*\"|'[^']*'))?"
+)
+_ENV: Final = re.compile(
+    r"(?<![\w-])((?:SGLANG|SGL|PYTORCH|NCCL|CUDA|TORCH|FLASHINFER|MOONCAKE|LMCACHE|TRITON|HF|HIP|HSA)_[A-Z0-9_]+)(?:=|: ?\"?)([^\s,;()\"']*)"
+)
+_ENV_LIST: Final = re.compile(r"name:\s*([A-Z][A-Z0-9_]+)\s*\n\s*value:\s*\"?([^\"\n]*)\"?")
+_PROSE = re.compile(
+    r"^(?:and|or|set|unset|not|on|off|at|with|was|is|are|was|then|also|tried|flags?|for|in|the|missing|absent|default|defaults?|omitted|only|instead)$",
+    re.I,
+)
+_ABSENT: Final = re.compile(
+    r"\((?:no|without)\b[^)]*\)|\b(?:no|without)\s+(--[\w-]+)|(--[\w-]+)\s+(?:unset|not set|absent|omitted|missing)",
+    re.I,
+)
+_PRIVATE: Final = re.compile(r"key|token$|secret|password", re.I)
+_MEMORY: Final = re.compile(
+    r"(?:mem_limit|memory)[:=]\s*\"?(\d+(?:\.\d+)?)\s*([KMGT])(i?)(?:b|B)?\"?|--memory[ =](\d+(?:\.\d+)?)([kmgt])", re.I
+)
+_SCALE: Final = {"k": 1, "m": 2, "g": 3, "t": 4}
+
+
+def read(page: Page, text: str, *, everything: bool) -> None:
+    """Flags of the whole text if it is a launch command or says so; a flag that is named as absent is none."""
+    if not everything and not _LAUNCH.search(text):
+        return
+    absent = {name for found in _ABSENT.finditer(text) for name in re.findall(r"--[\w-]+", found.group(0))}
+    for found in _FLAG.finditer(text):
+        name, value = found.group(1), (found.group(3) or "").strip("\"'`").rstrip(".,;:")
+        if name in absent or name in ("--", "--no"):
+            continue
+        if not value or _PROSE.match(value) or value.startswith(("(", "/", "&", "|")) and name != "--model-path":
+            value = value if value.startswith("/") else "true"
+        line = text.count("\n", 0, found.start()) + 1
+        page.add("flag", "" if _PRIVATE.search(name) and "tokenizer" not in name else value, line, scope=name)
+    for pattern in (_ENV, _ENV_LIST):
+        for found in pattern.finditer(text):
+            line = text.count("\n", 0, found.start()) + 1
+            page.add("env", "" if _PRIVATE.search(found.group(1)) else found.group(2), line, scope=found.group(1))
+    for found in _MEMORY.finditer(text):
+        amount, unit = found.group(1) or found.group(4), (found.group(2) or found.group(5)).lower()
+        base = (
+            1000
+            if found.group(2)
+            and not found.group(3)
+            and not unit == ""
+            and ":" in found.group(0)
+            and found.group(2).isupper()
+            else 1024
+        )
+        page.add(
+            "cgroup_limit_bytes", int(float(amount) * base ** _SCALE[unit]), text.count("\n", 0, found.start()) + 1
+        )
