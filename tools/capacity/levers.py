@@ -62,19 +62,22 @@ def levers(facts: Facts, catalogue_has: Callable[[str], bool] | None = None) -> 
 
 
 def _marked(found: list[Lever]) -> tuple[Lever, ...]:
-    """Mark those that no other fitting lever beats at everything: running requests, tokens, longest request, cached
-    prefixes, host memory, number of changes, and keeping the cache's precision."""
+    """Mark the sensible frontier: what fits and is not beaten in running requests, cached prefixes, longest request,
+    host memory and the cache's precision together. Of equals the one with the fewest changes."""
 
     def worth(lever: Lever) -> tuple[float, ...]:
         lossless = not any(flag == "--kv-cache-dtype" for flag, _, _ in lever.changes)
-        gains = (lever.running or 0, lever.tokens, lever.longest_request, lever.prefix_tokens)
-        return (*gains, -lever.host_gb, -len(lever.changes), lossless)
+        running = lever.tokens if lever.running is None else lever.running
+        return (running, lever.prefix_tokens, lever.longest_request, -lever.host_gb, lossless)
 
-    fitting = [worth(lever) for lever in found if lever.fits]
+    fitting = [(worth(lever), len(lever.changes)) for lever in found if lever.fits]
 
     def beaten(lever: Lever) -> bool:
-        mine = worth(lever)
-        return any(other != mine and all(a >= b for a, b in zip(other, mine, strict=True)) for other in fitting)
+        mine, changes = worth(lever), len(lever.changes)
+        return any(
+            all(a >= b for a, b in zip(other, mine, strict=True)) and (other != mine or fewer < changes)
+            for other, fewer in fitting
+        )
 
     return tuple(replace(lever, frontier=lever.fits and not beaten(lever)) for lever in found)
 

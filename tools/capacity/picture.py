@@ -103,7 +103,7 @@ def svg(found: Sequence[Bar], title: str = "Memory of one GPU") -> str:
     """A self-contained SVG, readable on light and dark ground, with every size as text."""
     if not found:
         return ""
-    width, left, bar_height, gap = 960, 250, 30, 18
+    width, left, bar_height, gap = 980, 270, 30, 18
     top = 64
     height = top + len(found) * (bar_height + gap) + 50
     largest = max(bar.total_gib for bar in found) or 1.0
@@ -115,8 +115,8 @@ def svg(found: Sequence[Bar], title: str = "Memory of one GPU") -> str:
         f'aria-label="{escape(title, quote=True)}" font-family="system-ui, sans-serif" font-size="13">'
     )
     style = (
-        f"<style>text{{fill:#1c2026}}.bg{{fill:#ffffff}}{light}@media (prefers-color-scheme: dark)"
-        f"{{text{{fill:#e6e9ee}}.bg{{fill:#14171c}}{dark}}}</style>"
+        f"<style>text{{fill:#1c2026}}.in{{fill:#ffffff}}.bg{{fill:#ffffff}}{light}@media (prefers-color-scheme: dark)"
+        f"{{text{{fill:#e6e9ee}}.in{{fill:#14171c}}.bg{{fill:#14171c}}{dark}}}</style>"
     )
     lines = [
         head,
@@ -137,7 +137,8 @@ def svg(found: Sequence[Bar], title: str = "Memory of one GPU") -> str:
                 f"<title>{escape(name)}: {gib:.2f} GiB</title></rect>"
             )
             if wide > 44:
-                lines.append(f'<text x="{x + wide / 2:.1f}" y="{y + 20}" text-anchor="middle">{gib:.1f}</text>')
+                inside = "" if name == "free" else ' class="in"'
+                lines.append(f'<text{inside} x="{x + wide / 2:.1f}" y="{y + 20}" text-anchor="middle">{gib:.1f}</text>')
             x += wide
     x = float(left)
     y = height - 22

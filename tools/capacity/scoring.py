@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import median
 from typing import Any
 
 from tools.capacity.observed import Comparison, Row, compare
@@ -42,5 +41,7 @@ def _summed(group: list[Comparison]) -> dict[str, float | int | None]:
     inside = sum(one.inside_rounding for one in group)
     if not errors:
         return {"n": 0, "inside_rounding": 0, "median": None, "p90": None, "max": None}
+    half = len(errors) // 2
+    middle = errors[half] if len(errors) % 2 else (errors[half - 1] + errors[half]) / 2
     ninth = errors[max(0, -(-9 * len(errors) // 10) - 1)]
-    return {"n": len(errors), "inside_rounding": inside, "median": median(errors), "p90": ninth, "max": errors[-1]}
+    return {"n": len(errors), "inside_rounding": inside, "median": middle, "p90": ninth, "max": errors[-1]}
