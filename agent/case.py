@@ -188,8 +188,7 @@ class Case:
             case Said():
                 self.events.append(Event(record.at, f"operator: {record.text}"))
             case EvidenceTaken():
-                outcome = record.problem or f"{len(record.text.splitlines())} lines"
-                self.events.append(Event(record.at, f"{record.probe} on {record.host}: {outcome}", (record.id,)))
+                self._note_look(record)
             case Weighed():
                 self.events.append(Event(record.at, f"weighed: {record.kind} {record.label}".rstrip()))
             case TaskChanged() if record.status != "running":
@@ -203,6 +202,19 @@ class Case:
                 self.events.append(Event(record.at, f"answered (exit {record.exit}) {record.reason}".rstrip()))
             case _:
                 pass
+
+    def _note_look(self, record: EvidenceTaken) -> None:
+        """Looks that follow each other are one event: when the first came, how many, which brought nothing."""
+        last = self.events[-1]
+        together = last.references and last.references[0].startswith("E")
+        seen = (*(last.references if together else ()), record.id)
+        nothing = [item.probe for name in seen if (item := self.evidence.get(name)) is not None and item.problem]
+        nothing += [record.probe] if record.problem else []
+        text = f"looked at {record.host}: {len(seen)} answers" + (
+            f", nothing from {', '.join(nothing)}" if nothing else ""
+        )
+        event = Event(last.at if together else record.at, text, seen)
+        self.events[-1 if together else len(self.events) :] = [event]
 
     def _apply_task(self, record: TaskChanged) -> None:
         known = self.tasks.get(record.id)

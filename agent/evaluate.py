@@ -120,7 +120,20 @@ def _unknown_flags(facts: Iterable[Fact], catalogue: CatalogueLike) -> tuple[Fac
 
 # Options of the container runtime and of launchers that stand in the same command line.
 _OTHERS_FLAGS = frozenset(
-    ("--shm-size", "--ipc", "--gpus", "--rm", "--network", "--env", "--volume", "--ulimit", "--memory", "--name", "--cpunodebind", "--membind")
+    (
+        "--shm-size",
+        "--ipc",
+        "--gpus",
+        "--rm",
+        "--network",
+        "--env",
+        "--volume",
+        "--ulimit",
+        "--memory",
+        "--name",
+        "--cpunodebind",
+        "--membind",
+    )
 )
 
 
@@ -160,7 +173,15 @@ def _row(one: diagnosis.Hypothesis) -> Json:
 
 
 def _change(each: Proposal) -> Json:
-    return {"kind": each.kind, "do": each.do, "flag": each.flag, "from": each.from_, "to": each.to, "unit": each.unit, "why": each.why}
+    return {
+        "kind": each.kind,
+        "do": each.do,
+        "flag": each.flag,
+        "from": each.from_,
+        "to": each.to,
+        "unit": each.unit,
+        "why": each.why,
+    }
 
 
 # ------------------------------------------------------------------------------------------------------------ scoring
@@ -192,7 +213,10 @@ def evaluate(cases: Sequence[Json], catalogues: Catalogues = lambda _version: No
     return {
         "v": 1,
         **_shares(rows),
-        "by_class": {name: _shares([row for row in rows if row["class"] == name]) for name in sorted({row["class"] for row in rows})},
+        "by_class": {
+            name: _shares([row for row in rows if row["class"] == name])
+            for name in sorted({row["class"] for row in rows})
+        },
         "without_low": _shares([row for row in rows if row["confidence"] != "low"]),
         "cases": rows,
     }
@@ -203,7 +227,9 @@ def _shares(rows: Sequence[Json]) -> Json:
     for row in rows:
         count.update(key for key in ("family", "leaf", "helped", "harmed", "solved", "abstained") if row[key])
     total = max(len(rows), 1)
-    return {"n": len(rows)} | {key: round(count[key] / total, 4) for key in ("family", "leaf", "helped", "harmed", "solved", "abstained")}
+    return {"n": len(rows)} | {
+        key: round(count[key] / total, 4) for key in ("family", "leaf", "helped", "harmed", "solved", "abstained")
+    }
 
 
 def _score(case: Json, catalogues: Catalogues) -> Json:

@@ -7,7 +7,7 @@ from html import escape
 from typing import Any, Final
 
 from agent.views import pictures, writeup
-from agent.views.markdown import visible
+from agent.views.markdown import REFERENCES, visible
 from agent.views.transcript import Entry
 from agent.views.writeup import Anchor, Block, Code, Paragraph, Picture, Table
 
@@ -29,7 +29,7 @@ th, td { text-align: left; vertical-align: top; padding: .3rem .5rem; border-bot
   min-width: 4rem; }
 th { color: var(--dim); font-weight: 600; }
 pre { margin: .5rem 0; padding: .6rem; border: 1px solid var(--rule); white-space: pre-wrap; font-size: .85rem; }
-summary { cursor: pointer; } .when { color: var(--dim); }
+summary { cursor: pointer; } .when { color: var(--dim); } td:first-child { min-width: 6rem; }
 svg { width: 100%; height: auto; font: 12px system-ui, sans-serif; } svg text { fill: var(--ink); }
 svg .a { fill: var(--a); } svg .b { fill: var(--b); } svg .c { fill: var(--c); } svg .d { fill: var(--d); }
 svg .e { fill: var(--e); } svg .f { fill: var(--f); } svg .free { fill: var(--free); }
@@ -83,7 +83,7 @@ def _block(block: Block, document: Json) -> str:
             return f"<p>{_text(block.text)}{f' [{links}]' if links else ''}</p>"
         case Table():
             head = "".join(f'<th scope="col">{_text(column)}</th>' for column in block.columns)
-            rows = "".join("<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in row) + "</tr>" for row in block.rows)
+            rows = "".join("<tr>" + "".join(f"<td>{_cell(cell)}</td>" for cell in row) + "</tr>" for row in block.rows)
             label = _text(block.columns[0])
             table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
             return f'<div class="scroll" tabindex="0" role="region" aria-label="{label}">{table}</div>'
@@ -93,6 +93,13 @@ def _block(block: Block, document: Json) -> str:
             return f'<h3 id="{escape(block.id.lower())}">{_text(block.text)}</h3>'
         case Picture():
             return {"memory": pictures.memory, "load": pictures.load, "host": pictures.host}[block.kind](document)
+
+
+def _cell(text: str) -> str:
+    """A cell; one that holds nothing but references links them."""
+    if REFERENCES.fullmatch(text):
+        return ", ".join(_link(reference) for reference in text.split(", "))
+    return _text(text)
 
 
 def _link(reference: str) -> str:

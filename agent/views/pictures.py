@@ -15,31 +15,22 @@ _TONES: Final = ("a", "b", "c", "d", "e", "f")
 
 def memory(document: Json) -> str:
     """One GPU as a stacked bar, step by step from its size to what is free; empty without figures."""
-    steps = [step for step in document["memory"] if step["gib"] > 0]
+    steps = [step for step in document["memory"] if step["gib"] > 0 and step["name"] != "card"]
     if not steps:
         return ""
     whole = sum(step["gib"] for step in steps)
+    tones = ["free" if step["name"] == "free" else _TONES[number % len(_TONES)] for number, step in enumerate(steps)]
     parts, x = [], 0.0
-    for number, step in enumerate(steps):
+    for step, tone in zip(steps, tones, strict=True):
         width = step["gib"] / whole * WIDTH
-        tone = "free" if "free" in step["name"].lower() or "left" in step["name"].lower() else _TONES[number % 6]
         parts.append(
             f'<rect class="{tone}" x="{x:.1f}" y="8" width="{max(width, 0.5):.1f}" height="36">'
             f"<title>{escape(step['name'])}: {step['gib']:.2f} GiB</title></rect>"
         )
         x += width
-    rows = _legend(
-        [
-            (
-                f"{step['name']} {step['gib']:.2f} GiB",
-                "free" if "free" in step["name"].lower() or "left" in step["name"].lower() else _TONES[n % 6],
-            )
-            for n, step in enumerate(steps)
-        ],
-        60,
-    )
+    names = [(f"{step['name']} {step['gib']:.2f} GiB", tone) for step, tone in zip(steps, tones, strict=True)]
     height = 60 + 20 * ((len(steps) + 1) // 2)
-    return _svg(f"Memory of one GPU, {whole:.1f} GiB in all", height, "".join(parts) + rows)
+    return _svg(f"Memory of one GPU, {whole:.1f} GiB in all", height, "".join(parts) + _legend(names, 60))
 
 
 def host(document: Json) -> str:

@@ -126,10 +126,17 @@ def _impact(document: Json) -> Iterator[Block]:
 
 def _timeline(document: Json) -> Iterator[Block]:
     rows = tuple(
-        (event["at"].replace("T", " ").rstrip("Z")[:19], event["text"], ", ".join(event["references"]))
+        (event["at"].replace("T", " ").rstrip("Z")[:19], event["text"], _span(event["references"]))
         for event in document["timeline"]
     )
     yield Table(("UTC", "what", "evidence"), rows)
+
+
+def _span(references: list[str]) -> str:
+    """`E1` to `E29` for a run of looks, else each by itself."""
+    if len(references) > 3:
+        return f"{references[0]} to {references[-1]}"
+    return ", ".join(references)
 
 
 def _background(document: Json) -> Iterator[Block]:

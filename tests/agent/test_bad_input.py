@@ -1,0 +1,117 @@
+"""Bad input gets one clear line with what to do next and the exit code of the README, never a traceback."""
+
+from __future__ import annotations
+
+import getpass
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.agent.test_demo import _altered
+from tests.program import Done, sglscout
+from tests.sshd import free_port, sshd
+
+ME = getpass.getuser()
+
+
+def _one_line(done: Done, code: int, *words: str) -> None:
+    lines = [line for line in done.err.splitlines() if line.startswith("sglscout: ")]
+    assert done.exit == code, done.err
+    assert len(lines) == 1, done.err
+    assert "Traceback" not in done.err + done.out
+    for word in words:
+        assert word in lines[0]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["diagnose", "slow"], 2, "no host is given"),
+        (["diagnose", "slow", "--host", "a b"], 2, "is no host"),
+        (["diagnose", " ", "--host", "local"], 2, "complaint is empty"),
+        (["diagnose", "slow", "--host", "root@no-such-host.invalid"], 4, "no address"),
+        (["resume", "ses_0123456789ABCDEF"], 2, "no session or task has the id"),
+        (["resume", "../etc/passwd"], 2, "no session or task"),
+        (["show", "x"], 2, "no session or task"),
+        (["writeup", "ses_0123456789ABCDEF"], 2, "no session or task"),
+        (["demo", "nowhere"], 2, "There are: slots"),
+        (["collect"], 2, "needs --host"),
+        (["diagnose", "slow", "--host", "local", "--model", "gpt"], 2, "needs an endpoint"),
+    ],
+)
+def test_words_that_cannot_work(tmp_path: Path, words: list[str], code: int, said: str) -> None:
+    _one_line(sglscout(tmp_path, *words), code, said)
+
+
+@pytest.mark.parametrize("words", [["nonsense"], ["diagnose"], ["demo", "--nonsense"]])
+def test_wrong_usage_is_exit_2(tmp_path: Path, words: list[str]) -> None:
+    done = sglscout(tmp_path, *words)
+    assert done.exit == 2
+    assert "Traceback" not in done.err
+
+
+def test_refused_login_unknown_and_wrong_key(tmp_path: Path) -> None:
+    refused = sglscout(tmp_path / "home", "diagnose", "slow", "--host", f"{ME}@127.0.0.1:{free_port()}")
+    _one_line(refused, 4, "refused the connection")
+    with sshd(tmp_path / "sshd") as server:
+        unknown = sglscout(tmp_path / "home", "diagnose", "slow", "--host", f"{ME}@127.0.0.1:{server.port}")
+        _one_line(unknown, 4, "SHA256:", f"sglscout trust 127.0.0.1:{server.port}")
+
+
+def test_a_host_without_sglang_is_said_to_be_one(tmp_path: Path) -> None:
+    done = sglscout(tmp_path / "home", "diagnose", "slow", "--host", "local", "--json")
+    assert done.exit == 3
+    diagnosis = done.document["diagnosis"]
+    assert diagnosis["kind"] == "abstain"
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize("content", [b"\x1f\x8bnot really gzip", b""])
+def test_an_unreadable_bundle(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "bundle").write_bytes(content)
+    done = sglscout(tmp_path / "home", "diagnose", "slow", "--bundle", str(tmp_path / "bundle"))
+    assert done.exit in (2, 3)
+    assert "Traceback" not in done.err
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    _one_line(sglscout(tmp_path / "file", "demo"), 2, "cannot be written", "SGLSCOUT_HOME")
+
+
+def test_an_altered_recording_that_makes_no_sense_is_named(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    done = sglscout(tmp_path / "home", "demo", "--recorded", str(tmp_path / "empty"))
+    _one_line(done, 2, "host.yaml")
+
+
+def test_no_source_to_be_had_still_answers_what_the_evidence_says(tmp_path: Path) -> None:
+    copy = _altered(tmp_path, "slots", {"server.version": "0.5.9.post77"})
+    done = sglscout(tmp_path / "home", "demo", "--recorded", str(copy), "--json", timeout=300)
+    made = done.document
+    assert made["diagnosis"]["label"] == "capacity.spec_default_cap"
+    assert made["changes"] == []
+    assert "options of the deployed version" in " ".join(row["reason"] for row in made["refused"])
+    assert {task["status"] for task in made["tasks"]} == {"failed"}
+
+
+def test_a_session_in_use_is_refused_by_process(tmp_path: Path) -> None:
+    done = sglscout(tmp_path, "demo", "story")
+    identity = done.err.split()[1]
+    from transcripts.store import Store
+
+    with Store(tmp_path).open(identity):
+        _one_line(sglscout(tmp_path, "resume", identity, "why?"), 2, f"in use by process {os.getpid()}")
+
+
+def test_no_nvidia_smi_and_an_empty_journal_lose_only_their_own_probes(tmp_path: Path) -> None:
+    copy = _altered(tmp_path, "slots", {})
+    figures = yaml.safe_load((copy / "host.yaml").read_text())
+    del figures["gpus"]
+    del figures["load"]
+    (copy / "host.yaml").write_text(yaml.safe_dump(figures))
+    done = sglscout(tmp_path / "home", "demo", "--recorded", str(copy), "--json")
+    assert done.exit in (0, 2, 3)
+    assert "Traceback" not in done.err
