@@ -8,6 +8,7 @@ from typing import Any, Final
 from agent.views import writeup
 from agent.views.writeup import Anchor, Block, Code, Paragraph, Picture, Table
 
+REFERENCES: Final = re.compile(r"[ES]\d+(:\d+)?(, [ES]\d+(:\d+)?)*")
 _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>()#|!~])")
 _URL: Final = re.compile(r"\b(https?|ftp|file)://", re.IGNORECASE)
 _INVISIBLE: Final = re.compile(
@@ -36,16 +37,27 @@ def plain(text: str) -> str:
     return _SPECIAL.sub(r"\\\1", " ".join(defanged.split()))
 
 
+def _cell(text: str) -> str:
+    """A cell; one that holds nothing but references links them."""
+    if REFERENCES.fullmatch(text):
+        return ", ".join(_link(reference) for reference in text.split(", "))
+    return plain(text)
+
+
+def _link(reference: str) -> str:
+    return f"[{reference}](#{reference.partition(':')[0].lower()})"
+
+
 def _block(block: Block) -> str:
     match block:
         case Paragraph():
-            links = ", ".join(f"[{ref}](#{ref.partition(':')[0].lower()})" for ref in block.references)
+            links = ", ".join(_link(reference) for reference in block.references)
             return plain(block.text) + (f" ({links})" if links else "")
         case Table():
             head = "| " + " | ".join(plain(column) for column in block.columns) + " |"
             rule = "|" + "---|" * len(block.columns)
             return "\n".join(
-                [head, rule, *("| " + " | ".join(plain(cell) for cell in row) + " |" for row in block.rows)]
+                [head, rule, *("| " + " | ".join(_cell(cell) for cell in row) + " |" for row in block.rows)]
             )
         case Code():
             return "\n".join("    " + _INVISIBLE.sub("�", line) for line in block.text.splitlines())
