@@ -108,7 +108,7 @@ def _row(page: Page, row: dict[str, str], position: int, number: int) -> None:
         name = _GPU_COLUMNS.get(column)
         if name is not None:
             _value(page, name, value, number, scope)
-        elif column == "driver_version" and value:
+        elif column == "driver_version" and value and not any(fact.name == column for fact in page.facts):
             page.add("driver_version", value, number)
 
 

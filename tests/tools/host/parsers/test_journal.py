@@ -177,6 +177,8 @@ def test_cached_share_of_thirds_goes_by_time() -> None:
     assert facts.number("cached_share", "first") == 0.9
     assert facts.number("cached_share", "middle") == 0.5
     assert facts.number("cached_share", "last") == 0.1
+    assert facts.number("new_tokens_per_hour", "first") == round(1000 / 540 * 3600)
+    assert facts.number("new_tokens_per_hour", "last") == round(540_000 / 599 * 3600)
 
 
 def test_percentiles_cite_a_line_that_holds_the_value() -> None:
