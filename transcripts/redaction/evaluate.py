@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from transcripts.redaction.redactor import Profile, Redactor
 
@@ -21,7 +21,7 @@ class Score:
     unsafe: int
     wrong: tuple[tuple[int, str, str], ...]
 
-    def document(self) -> dict[str, object]:
+    def document(self) -> dict[str, Any]:
         return {
             "v": 1,
             "n": self.n,
@@ -35,7 +35,7 @@ def score(rows: Iterable[str]) -> Score:
     """Scores lines of the table. Raises ValueError, with the row, for a line that is not of the format."""
     n = unsafe = 0
     wrong: list[tuple[int, str, str]] = []
-    for n, line in enumerate(rows, 1):  # noqa: B007
+    for n, line in enumerate(rows, 1):
         text, masked, kept, profile, known = _row(line, n)
         redactor = Redactor(profile)
         for value in known:

@@ -13,6 +13,7 @@ from urllib.parse import quote, quote_plus
 SHORTEST: Final = 6
 _BASE64: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=-_")
 _WRAP: Final = r"(?:\\?\r?\n[ \t]*|\\n)?"
+_PERCENT: Final = re.compile(r"%[0-9A-Fa-f]{2}%[0-9A-Fa-f]{2}%")
 _SHORT_VARIANT: Final = 6
 _MANY: Final = 2_000
 
@@ -78,13 +79,17 @@ class Known:
 
     def find(self, text: str) -> Iterator[tuple[int, int, str, str]]:
         """Start, end, the value itself, its kind; in no order, overlaps possible."""
+        percent, escaped = _PERCENT.search(text) is not None, "\\x" in text
+        broken = "\n" in text or "\\n" in text
         for written, (value, kind, encoded) in self._kinds.items():
+            if (written[0] == "%" and not percent) or (written.startswith("\\x") and not escaped):
+                continue
             at = text.find(written)
             while at >= 0:
                 start, end = (at, at + len(written)) if not encoded else _whole_run(text, at, at + len(written))
                 yield start, end, value, kind
                 at = text.find(written, end)
-            if "\n" in text or "\\n" in text:
+            if broken and (encoded or written == value):
                 yield from ((start, end, value, kind) for start, end in _wrapped(text, written))
 
 

@@ -67,7 +67,11 @@ class Redactor:
 
     def _find(self, text: str) -> list[tuple[int, int, str]]:
         """Spans to mask with their placeholders, in order, without overlaps."""
-        found = [Found(*match.span("v"), "secret:private_key", False) for match in rules.PEM.finditer(text) if "PRIVATE KEY" in text]
+        found = [
+            Found(*match.span("v"), "secret:private_key", False)
+            for match in rules.PEM.finditer(text)
+            if "PRIVATE KEY" in text
+        ]
         lower = _lower(text)
         for start, end in _regions(text, lower, rules.TRIGGERS):
             found.extend(rules.secrets(text, lower, start, end))
@@ -177,7 +181,9 @@ def _outside(
 def _regions(text: str, searched: str, triggers: tuple[str, ...]) -> Iterator[tuple[int, int]]:
     """Runs of lines that hold a trigger, with the two lines behind each, in order and without overlaps."""
     first = text.find("\n")
-    lines = {(0, len(text) if first < 0 else first)}  # a name at the very beginning has nothing before it to be found by
+    lines = {
+        (0, len(text) if first < 0 else first)
+    }  # a name at the very beginning has nothing before it to be found by
     for trigger in triggers:
         at = searched.find(trigger)
         while at >= 0:
@@ -201,7 +207,11 @@ def _regions(text: str, searched: str, triggers: tuple[str, ...]) -> Iterator[tu
 def _lower(text: str) -> str:
     """Lower case of the same length: the few letters that would grow stay as they are."""
     lower = text.lower()
-    return lower if len(lower) == len(text) else "".join(low if len(low := letter.lower()) == 1 else letter for letter in text)
+    return (
+        lower
+        if len(lower) == len(text)
+        else "".join(low if len(low := letter.lower()) == 1 else letter for letter in text)
+    )
 
 
 def _further(text: str, end: int, limit: int) -> int:

@@ -14,8 +14,10 @@ from typing import Final
 
 _ANSI: Final = r"(?:\x1b\[[0-9;]*m)*"
 _SECRET_NAME: Final = re.compile(
-    r"(?:.*[^a-z])?(?:api[_-]?keys?|access[_-]?key(?:[_-]?id)?|secret[_-]?(?:access[_-]?)?keys?|(?:admin|private|auth|signing"
-    r"|master|account|encryption|storage|service|license|client|deploy|webhook|shared|session|hmac|subscription|ssh|jwt|sas)"
+    r"(?:.*[^a-z])?(?:api[_-]?keys?|access[_-]?key(?:[_-]?id)?|secret[_-]?(?:access[_-]?)?keys?"
+    r"|(?:admin|private|auth|signing"
+    r"|master|account|encryption|storage|service|license|client|deploy"
+    r"|webhook|shared|session|hmac|subscription|ssh|jwt|sas)"
     r"[_-]?key|secrets?|passwd|passw(?:or)?ds?|passphrase|passcode|pwd|token|credentials?|x-amz-(?:signature|credential"
     r"|security-token)|connection[_-]?string|webhook[_-]?url)"
     r"|.*(?:secret|password|passwd|passphrase|apikey|accesskey|secretkey|authtoken|accesstoken|connectionstring)"
@@ -26,13 +28,16 @@ _BEFORE: Final = re.compile(r"[A-Za-z0-9_.-]{1,60}\Z")
 _AFTER: Final = re.compile(r"[A-Za-z0-9_-]{0,60}")
 _QUOTED: Final = r"(?P<q>\\*[\"'])(?P<v>.*?)(?:(?<!\\)(?P=q)|$)"
 _NOT_NAMES: Final = re.compile(
-    r"(?i)(?:eos|bos|pad|unk|sep|cls|mask|stop|start|end|image|audio|video|vision|think|special|added|new|max|num|per|first|next|last"
-    r"|last|draft|cached|prompt|completion|total|output|input|prefill|decode|accept(?:ed)?|verify|swa|full|mamba|hit|out|each)[_-]?tokens?$"
+    r"(?i)(?:eos|bos|pad|unk|sep|cls|mask|stop|start|end|image|audio"
+    r"|video|vision|think|special|added|new|max|num|per|first|next|last"
+    r"|last|draft|cached|prompt|completion|total|output|input|prefill"
+    r"|decode|accept(?:ed)?|verify|swa|full|mamba|hit|out|each)[_-]?tokens?$"
     r"|^#?[_-]?tokens$|tokens$|key[_-]?value"
 )
 _NOT_VALUES: Final = re.compile(
     r"(?i)(?:none|null|nil|true|false|yes|no|on|off|undefined|unset|empty|required|optional|disabled|enabled|redacted"
-    r"|str|string|int|bool|optional\[str\]|\*+|x{3,}|<[^>]{0,40}>|\[[^\]]{0,20}\]|\$\{?[A-Za-z_]\w*\}?|\$\([^)]*\)|%[a-z]|-+|\.\.\.|)[.;,]?"
+    r"|str|string|int|bool|optional\[str\]|\*+|x{3,}|<[^>]{0,40}>|\[[^\]]{0,20}\]"
+    r"|\$\{?[A-Za-z_]\w*\}?|\$\([^)]*\)|%[a-z]|-+|\.\.\.|)[.;,]?"
 )
 _NUMBER: Final = re.compile(r"-?\d{1,9}(?:\.\d+)?%?")
 
@@ -59,27 +64,54 @@ def _rule(needs: str, pattern: str, label: str = "") -> Rule:
 
 
 _PROMPT_NAMES: Final = frozenset(
-    "text texts prompt prompts content input_ids output_ids token_ids prompt_token_ids input_embeds output outputs output_text"
-    " input_text origin_input_text origin_input_ids decoded_text reasoning_content jsonschema json_schema regex ebnf image_data"
-    " video_data audio_data image_url input arguments structural_tag instructions system_prompt user_prompt query suffix messages"
-    " completion response_text prompt_text refusal".split()
-)
-_PROMPT_CORES: Final = (
-    "text", "prompt", "content", "_ids", "embeds", "output", "schema", "regex", "ebnf", "_data", "image_url", "input",
-    "arguments", "structural_tag", "instructions", "query", "suffix", "messages", "completion", "refusal",
+    {
+        "text", "texts", "prompt", "prompts", "content", "input_ids", "output_ids", "token_ids", "prompt_token_ids",
+        "input_embeds", "output", "outputs", "output_text", "input_text", "origin_input_text", "origin_input_ids",
+        "decoded_text", "reasoning_content", "jsonschema", "json_schema", "regex", "ebnf", "image_data",
+        "video_data", "audio_data", "image_url", "input", "arguments", "structural_tag", "instructions",
+        "system_prompt", "user_prompt", "query", "suffix", "messages", "completion", "response_text", "prompt_text",
+        "refusal",
+    }
 )  # fmt: skip
+_PROMPT_CORES: Final = (
+    "text",
+    "prompt",
+    "content",
+    "_ids",
+    "embeds",
+    "output",
+    "schema",
+    "regex",
+    "ebnf",
+    "_data",
+    "image_url",
+    "input",
+    "arguments",
+    "structural_tag",
+    "instructions",
+    "query",
+    "suffix",
+    "messages",
+    "completion",
+    "refusal",
+)
 
 SHAPES: Final = re.compile(
     r"(?<![A-Za-z0-9])(?P<v>"
     r"hf_[A-Za-z0-9]{16,}|api_org_[A-Za-z0-9]{20,}|sk-(?:proj-|ant-|or-|svcacct-|admin-)?[A-Za-z0-9_-]{12,}"
     r"|(?:AKIA|ASIA|AROA|AIDA|ABIA|ACCA)[A-Z0-9]{16}|gh[opusr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}"
-    r"|gl(?:pat|dt|rt|cbt|ptt|ft|soat)-[A-Za-z0-9_-]{16,}|xox[abeoprs]-[A-Za-z0-9-]{10,}|xapp-[A-Za-z0-9-]{10,}|nvapi-[A-Za-z0-9_-]{16,}"
+    r"|gl(?:pat|dt|rt|cbt|ptt|ft|soat)-[A-Za-z0-9_-]{16,}|xox[abeoprs]-[A-Za-z0-9-]{10,}"
+    r"|xapp-[A-Za-z0-9-]{10,}|nvapi-[A-Za-z0-9_-]{16,}"
     r"|hv[sbr]\.[A-Za-z0-9_-]{16,}|AIza[A-Za-z0-9_-]{30,}|ya29\.[A-Za-z0-9_-]{16,}|GOCSPX-[A-Za-z0-9_-]{20,}"
     r"|eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]+)?|npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{40,}"
-    r"|dop_v1_[a-f0-9]{40,}|dckr_(?:pat|oat)_[A-Za-z0-9_-]{16,}|gsk_[A-Za-z0-9]{20,}|xai-[A-Za-z0-9]{20,}|r8_[A-Za-z0-9]{20,}"
-    r"|pplx-[A-Za-z0-9]{20,}|tgp_v1_[A-Za-z0-9_-]{20,}|fw_[A-Za-z0-9]{20,}|AGE-SECRET-KEY-1[A-Z0-9]{40,}|SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}"
-    r"|[sr]k_(?:live|test)_[A-Za-z0-9]{16,}|whsec_[A-Za-z0-9]{16,}|tskey-[A-Za-z0-9-]{16,}|lin_api_[A-Za-z0-9]{20,}|dapi[a-f0-9]{32}"
-    r"|ms-[a-f0-9]{8}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{12}|wandb_v1_[A-Za-z0-9_]{20,}|glc_[A-Za-z0-9+/=]{20,}"
+    r"|dop_v1_[a-f0-9]{40,}|dckr_(?:pat|oat)_[A-Za-z0-9_-]{16,}|gsk_[A-Za-z0-9]{20,}"
+    r"|xai-[A-Za-z0-9]{20,}|r8_[A-Za-z0-9]{20,}"
+    r"|pplx-[A-Za-z0-9]{20,}|tgp_v1_[A-Za-z0-9_-]{20,}|fw_[A-Za-z0-9]{20,}"
+    r"|AGE-SECRET-KEY-1[A-Z0-9]{40,}|SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}"
+    r"|[sr]k_(?:live|test)_[A-Za-z0-9]{16,}|whsec_[A-Za-z0-9]{16,}|tskey-[A-Za-z0-9-]{16,}"
+    r"|lin_api_[A-Za-z0-9]{20,}|dapi[a-f0-9]{32}"
+    r"|ms-[a-f0-9]{8}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{12}"
+    r"|wandb_v1_[A-Za-z0-9_]{20,}|glc_[A-Za-z0-9+/=]{20,}"
     r"|\$(?:1|2[abxy]|5|6|7|y|gy|sha1|argon2id?)\$[./A-Za-z0-9$=,+-]{12,})"
 )
 
@@ -104,26 +136,63 @@ _PROMPT_VALUES: Final = (
 # Where no name stands before the value, or the name is not enough. `needs`: one of these words (lower case) is there.
 RULES: Final = (
     # headers
-    _rule("authorization", r"(?P<name>authorization)\\*[\"']?[ \t]*[:=][ \t]*(?:\\*[\"'])?(?:(?:bearer|basic|token|digest|apikey|negotiate|aws4-hmac-sha256)[ \t]+)?(?P<v>[^\s\"'«\\][^\"'«\n\\]*)"),
+    _rule(
+        "authorization",
+        r"(?P<name>authorization)\\*[\"']?[ \t]*[:=][ \t]*(?:\\*[\"'])?(?:(?:bearer"
+        r"|basic|token|digest|apikey|negotiate|aws4-hmac-sha256)[ \t]+)?(?P<v>[^\s\"'«\\][^\"'«\n\\]"
+        r"*)",
+    ),
     _rule("bearer|basic", r"\b(?:bearer|basic)[ \t]+(?P<v>[A-Za-z0-9._~+/=:-]{8,})", "authorization"),
     _rule("cookie", r"(?<![A-Za-z-])cookie\\*[\"']?[ \t]*:[ \t]*(?:\\*[\"'])?(?P<v>[^\s\"'«\\][^\"'\n«\\]*)", "cookie"),
     _rule("set-cookie", r"set-cookie\\*[\"']?[ \t]*:[ \t]*(?:\\*[\"'])?[^\s=;«]{1,80}=(?P<v>[^\s;\"'«]+)", "cookie"),
     # URLs: user and password, keys in the query, webhooks
-    _rule("://", r"(?<![A-Za-z0-9])[a-z][a-z0-9+.-]{1,20}://[^\s/:@'\"«]{0,80}:(?P<v>[^\s/'\"«]{1,200})@", "url_password"),
+    _rule(
+        "://", r"(?<![A-Za-z0-9])[a-z][a-z0-9+.-]{1,20}://[^\s/:@'\"«]{0,80}:(?P<v>[^\s/'\"«]{1,200})@", "url_password"
+    ),
     _rule("://", r"(?<![A-Za-z0-9])https?://(?P<v>[A-Za-z0-9_-]{20,})@", "url_token"),
-    _rule("webhook|hooks.slack|api.telegram", r"(?P<v>(?<=discord\.com/api/webhooks/)[^\s\"'«]+|(?<=discordapp\.com/api/webhooks/)[^\s\"'«]+|(?<=hooks\.slack\.com/services/)[^\s\"'«]+|(?<=api\.telegram\.org/bot)[^\s/\"'«]+|(?<=webhook\.office\.com/)[^\s\"'«]+)", "webhook"),
-    _rule("?|&", r"(?<=[?&])(?:sig|signature|x-amz-signature|x-amz-credential|x-amz-security-token|x-goog-signature|x-goog-credential|auth|key|code|access_token)=(?P<v>[^&\s\"'«]+)", "url_signature"),
+    _rule(
+        "webhook|hooks.slack|api.telegram",
+        r"(?P<v>(?<=discord\.com/api/webhooks/)[^\s\"'«]+|(?<=discordapp\.com/api/webhooks/)[^\s\"'«]"
+        r"+|(?<=hooks\.slack\.com/services/)[^\s\"'«]+|(?<=api\.telegram\.org/bot)[^\s/\"'«]+"
+        r"|(?<=webhook\.office\.com/)[^\s\"'«]+)",
+        "webhook",
+    ),
+    _rule(
+        "?|&",
+        r"(?<=[?&])(?:sig|signature|x-amz-signature|x-amz-credential|x-amz-security-token"
+        r"|x-goog-signature|x-goog-credential|auth|key|code|access_token)=(?P<v>[^&\s\"'«]+)",
+        "url_signature",
+    ),
     # commands that take a password
-    _rule("curl", r"\bcurl\b[^\n]{0,300}?[ \t](?:-u|--user|--proxy-user|-U)[ \t=]*[\"']?[^\s:\"'«]{0,80}:(?P<v>[^\s\"'«]+)", "password"),
+    _rule(
+        "curl",
+        r"\bcurl\b[^\n]{0,300}?[ \t](?:-u|--user|--proxy-user|-U)[ \t=]*[\"']?[^\s:\"'«]{0,80}:(?P<v>[^\s\"'«]+)",
+        "password",
+    ),
     _rule("-u|--user", r"(?<![\w-])(?:-u|--user)[ \t=]+[\"']?[A-Za-z0-9_.@-]{1,60}:(?P<v>[^\s\"'«/:]{4,})", "password"),
     _rule("sshpass", r"\bsshpass[ \t]+-p[ \t]*[\"']?(?P<v>[^\s\"'«]+)", "password"),
-    _rule("mysql|mariadb", r"\b(?:mysql|mysqldump|mysqladmin|mariadb|mariadb-dump)\b[^\n]{0,200}?[ \t]-p(?P<v>[^\s\"'«]+)", "password"),
-    _rule("redis-cli|login|mongo|ldapsearch|smbclient", r"\b(?:redis-cli\b[^\n]{0,200}?[ \t]-a|(?:docker|podman|helm)[ \t]+(?:registry[ \t]+)?login\b[^\n]{0,200}?[ \t]-p|mongo(?:sh)?\b[^\n]{0,200}?[ \t]-p|ldapsearch\b[^\n]{0,200}?[ \t]-w|smbclient\b[^\n]{0,200}?%)[ \t]*[\"']?(?P<v>[^\s\"'«]+)", "password"),
+    _rule(
+        "mysql|mariadb",
+        r"\b(?:mysql|mysqldump|mysqladmin|mariadb|mariadb-dump)\b[^\n]{0,200}?[ \t]-p(?P<v>[^\s\"'«]+)",
+        "password",
+    ),
+    _rule(
+        "redis-cli|login|mongo|ldapsearch|smbclient",
+        r"\b(?:redis-cli\b[^\n]{0,200}?[ \t]-a|(?:docker|podman|helm)[ \t]+(?:registry[ \t]+)?login"
+        r"\b[^\n]{0,200}?[ \t]-p|mongo(?:sh)?\b[^\n]{0,200}?[ \t]-p|ldapsearch\b[^\n]{0,200}?[ \t]-"
+        r"w|smbclient\b[^\n]{0,200}?%)[ \t]*[\"']?(?P<v>[^\s\"'«]+)",
+        "password",
+    ),
     # netrc, and a key that only a blank parts from its name
     _rule("login", r"\blogin[ \t]+\S{1,80}\s+password[ \t]+(?P<v>[^\s«]+)", "password"),
     _rule("password", r"^\s*password[ \t]+(?P<v>[^\s«]{4,})[ \t]*$", "password"),
-    _rule("key|password|passwd|token", r"(?<![A-Za-z0-9_-])(?P<name>api[ _-]?key|access[ _-]?key|secret[ _-]?key|password|passwd|token)[ \t]+(?:is[ \t]+|was[ \t]+)?[\"'`]?(?P<v>(?=[A-Za-z_.+/-]*\d)(?=[\d_.+/-]*[A-Za-z])[A-Za-z0-9_.+/=-]{8,})(?![A-Za-z0-9:(])"),
-)  # fmt: skip
+    _rule(
+        "key|password|passwd|token",
+        r"(?<![A-Za-z0-9_-])(?P<name>api[ _-]?key|access[ _-]?key|secret[ _-]?key"
+        r"|password|passwd|token)[ \t]+(?:is[ \t]+|was[ \t]+)?[\"'`]?(?P<v>(?=[A-Za-z_.+/-]*\d)(?=[\d_.+/-]"
+        r"*[A-Za-z])[A-Za-z0-9_.+/=-]{8,})(?![A-Za-z0-9:(])",
+    ),
+)
 
 PEM: Final = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?P<v>.*?)(?=-----END |\Z)", re.DOTALL)
 _BASE64_RUN: Final = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{24,}={0,2}")
@@ -132,20 +201,139 @@ _MARKS: Final = ("=", ":", '"', "'", "\\")
 # Text without any of these (lower case) holds nothing that is looked for here. "token" and a few prompt words stand in
 # every line of a serving log, so they count only in the forms in which they name a value.
 TRIGGERS: Final = (
-    "key", "secret", "pass", "pwd", "credential", "signature", "sig=", "authorization", "bearer", "basic ", "cookie",
-    "webhook", "hooks.slack", "api.telegram", "connection_string", "connectionstring", "connection-string",
-    "_token", "token=", 'token"', "token'", "token\\", "token\0", "token\x1b", "--token", " token:", "\ttoken:", "\ntoken:", "{token:",
-    "h-token:", "t-token:", "s-token:", "n-token:", "i-token:", "r-token:", "using token", "with token", "token is",
-    "_pat=", "_pat:", '_pat"', "hf_", "sk-", "akia", "asia", "aroa", "aida", "abia", "acca", "gho_", "ghp_", "ghu_", "ghs_",
-    "ghr_", "github_pat", "glpat-", "gldt-", "glrt-", "glcbt-", "glptt-", "glft-", "glsoat-", "xox", "xapp-", "nvapi-", "hvs.",
-    "hvb.", "hvr.", "aiza", "ya29.", "gocspx", "eyj", "npm_", "pypi-", "dop_v1", "dckr_", "gsk_", "xai-", "r8_", "pplx-",
-    "tgp_v1", "fw_", "sg.", "k_live_", "k_test_", "whsec_", "lin_api_", "dapi", "ms-", "wandb_", "glc_", "api_org_", "$1$",
-    "$2", "$5$", "$6$", "$7$", "$y$", "$gy$", "$sha1$", "$argon2", "://", "curl", "-u ", "--user", "mysql", "mariadb",
-    "redis-cli", "login", "mongo", "ldapsearch", "smbclient", "_ids", "embeds", "schema", "regex", "ebnf", "image_",
-    "video_data", "audio_data", "arguments", "structural_tag", "instructions", "suffix", "messages", "refusal",
-    *(f"{word}{mark}" for word in ("text", "texts", "prompt", "prompts", "content", "put", "puts", "query", "completion") for mark in _MARKS),
+    "key",
+    "secret",
+    "pass",
+    "pwd",
+    "credential",
+    "signature",
+    "sig=",
+    "authorization",
+    "bearer",
+    "basic ",
+    "cookie",
+    "webhook",
+    "hooks.slack",
+    "api.telegram",
+    "connection_string",
+    "connectionstring",
+    "connection-string",
+    "_token",
+    "token=",
+    'token"',
+    "token'",
+    "token\\",
+    "token\0",
+    "token\x1b",
+    "--token",
+    " token:",
+    "\ttoken:",
+    "\ntoken:",
+    "{token:",
+    "h-token:",
+    "t-token:",
+    "s-token:",
+    "n-token:",
+    "i-token:",
+    "r-token:",
+    "using token",
+    "with token",
+    "token is",
+    "_pat=",
+    "_pat:",
+    '_pat"',
+    "hf_",
+    "sk-",
+    "akia",
+    "asia",
+    "aroa",
+    "aida",
+    "abia",
+    "acca",
+    "gho_",
+    "ghp_",
+    "ghu_",
+    "ghs_",
+    "ghr_",
+    "github_pat",
+    "glpat-",
+    "gldt-",
+    "glrt-",
+    "glcbt-",
+    "glptt-",
+    "glft-",
+    "glsoat-",
+    "xox",
+    "xapp-",
+    "nvapi-",
+    "hvs.",
+    "hvb.",
+    "hvr.",
+    "aiza",
+    "ya29.",
+    "gocspx",
+    "eyj",
+    "npm_",
+    "pypi-",
+    "dop_v1",
+    "dckr_",
+    "gsk_",
+    "xai-",
+    "r8_",
+    "pplx-",
+    "tgp_v1",
+    "fw_",
+    "sg.",
+    "k_live_",
+    "k_test_",
+    "whsec_",
+    "lin_api_",
+    "dapi",
+    "ms-",
+    "wandb_",
+    "glc_",
+    "api_org_",
+    "$1$",
+    "$2",
+    "$5$",
+    "$6$",
+    "$7$",
+    "$y$",
+    "$gy$",
+    "$sha1$",
+    "$argon2",
+    "://",
+    "curl",
+    "-u ",
+    "--user",
+    "mysql",
+    "mariadb",
+    "redis-cli",
+    "login",
+    "mongo",
+    "ldapsearch",
+    "smbclient",
+    "_ids",
+    "embeds",
+    "schema",
+    "regex",
+    "ebnf",
+    "image_",
+    "video_data",
+    "audio_data",
+    "arguments",
+    "structural_tag",
+    "instructions",
+    "suffix",
+    "messages",
+    "refusal",
+    *(
+        f"{word}{mark}"
+        for word in ("text", "texts", "prompt", "prompts", "content", "put", "puts", "query", "completion")
+        for mark in _MARKS
+    ),
     *(f"{word} {mark}" for word in ("text", "prompt", "content", "put", "token") for mark in "=:"),
-)  # fmt: skip
+)
 
 
 def secrets(text: str, lower: str, start: int, end: int) -> Iterator[Found]:

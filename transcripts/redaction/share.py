@@ -1,4 +1,4 @@
-"""What a shared write-up hides beside secrets: hosts, addresses, people, serial numbers, buckets; links lose their teeth.
+"""What a shared write-up hides beside secrets: hosts, addresses, people, serial numbers, buckets, links.
 
 Kept: versions, ports, times, sizes, 0.0.0.0 and the loopback addresses, names of public sites.
 """
@@ -14,69 +14,111 @@ from transcripts.redaction.rules import Found
 
 _PUBLIC: Final = frozenset(
     {
-        "huggingface.co", "github.com", "raw.githubusercontent.com", "pypi.org", "docker.io", "docs.sglang.ai", "sglang.ai",
+        "huggingface.co", "github.com", "raw.githubusercontent.com", "pypi.org", "docker.io", "docs.sglang.ai",
+        "sglang.ai",
         "docs.nvidia.com", "nvidia.com", "pytorch.org", "arxiv.org", "modelscope.cn", "localhost", "example.com",
     }
 )  # fmt: skip
 _ROLE: Final = (
-    r"gpu|node|host|srv|server|worker|compute|dgx|hgx|h100|h200|h20|b200|b300|gb200|a100|mi300|mi355|k8s|ip|dhcp|vm|prod|login|rack|cn|bastion"
+    r"gpu|node|host|srv|server|worker|compute|dgx|hgx|h100|h200|h20"
+    r"|b200|b300|gb200|a100|mi300|mi355|k8s|ip|dhcp|vm|prod|login|rack"
+    r"|cn|bastion"
     r"|master|infer|inference|llm|sglang|ml|ai|cluster|train|slurm|bm|metal|dev|stage|staging"
 )
 _SYSLOG: Final = re.compile(
-    r"^(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*) (?P<v>[A-Za-z][\w.-]*) (?=[\w./@-]+(?:\[\d+\])?: )", re.MULTILINE
+    r"^(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*) (?P<v>[A-Za-z]"
+    r"[\w.-]*) (?=[\w./@-]+(?:\[\d+\])?: )",
+    re.MULTILINE,
 )
 _HOST: Final = re.compile(rf"(?<![\w./@-])(?P<v>(?:{_ROLE})\d*(?:-[a-z0-9]+)+)(?![\w/-])")
 _DOMAIN: Final = re.compile(
-    r"(?<![\w./@-])(?P<v>[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63})*\.(?:internal|local|lan|corp|intra|intranet|private|home|svc|fake|test|invalid|compute)"
+    r"(?<![\w./@-])(?P<v>[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63})*\.(?:internal"
+    r"|local|lan|corp|intra|intranet|private|home|svc|fake|test|invalid"
+    r"|compute)"
     r"(?:\.[A-Za-z0-9-]{2,63})*)(?![\w-])"
 )
-_NETLOC: Final = re.compile(r"(?P<scheme>(?<![A-Za-z])(?:https?|ftp|wss?))(?=://(?!«|127\.|0\.0\.0\.0|localhost|\[::1?\]))://(?:[^\s/@'\"«»]{1,200}@)?(?P<v>[A-Za-z0-9._-]+)?")  # fmt: skip
+_NETLOC: Final = re.compile(
+    r"(?P<scheme>(?<![A-Za-z])(?:https?|ftp|wss?))(?=://(?!«|127\.|0\.0\.0\.0"
+    r"|localhost|\[::1?\]))://(?:[^\s/@'\"«»]{1,200}@)?(?P<v>[A-Za-z0-9._-]+)?"
+)
 _MARKDOWN: Final = re.compile(r"\]\((?P<v>(?:https?|hxxps?|ftp|file|data|javascript):[^)\s]*)", re.IGNORECASE)
 _IPV4: Final = re.compile(r"(?<![\w.])(?<!\d-)(?P<v>(?:\d{1,3}\.){3}\d{1,3})(?![\w]|\.\d)")
 _IPV6: Final = re.compile(r"(?<![\w:.])(?P<v>[0-9A-Fa-f:]{2,39}:[0-9A-Fa-f:.]{0,39}[0-9A-Fa-f:])(?![\w:])")
-_MAC: Final = re.compile(r"(?<![\w:-])(?P<v>(?:[0-9A-Fa-f]{2}:){5,19}[0-9A-Fa-f]{2}|(?:[0-9a-f]{2}-){5}[0-9a-f]{2})(?![\w:-])")
-_MAIL: Final = re.compile(r"(?<![\w.+-])(?P<v>[A-Za-z0-9_.+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63})+)")
-_SSH_TARGET: Final = re.compile(r"\b(?:ssh|scp|rsync|sftp)\b[^\n]{0,120}?[ \t](?P<u>[a-z_][\w.-]{0,31})@(?P<v>[\w.-]+)")
-_USER: Final = re.compile(
-    r"(?:(?:/home|/Users|/var/home)/|\b(?:user|username|login|owner|logname|uname|ruser|sudo_user)['\"]?\s*[:=]\s*['\"]?|\bAccepted \w+ for |\bsession opened for user "
-    r"|\bFailed password for (?:invalid user )?|\buid=\d+\()(?P<v>[A-Za-z_][\w.-]{0,31})", re.IGNORECASE
+_MAC: Final = re.compile(
+    r"(?<![\w:-])(?P<v>(?:[0-9A-Fa-f]{2}:){5,19}[0-9A-Fa-f]{2}|(?:[0-9a-f]{2}-){5}[0-9a-f]{2})(?![\w:-])"
 )
-_HOST_KEY: Final = re.compile(r"\b(?:host_?name|static hostname|node_?name|nodename|peer_?host|master_addr)['\"]?\s*[:=]\s*['\"]?(?P<v>[A-Za-z][\w.-]{2,})", re.IGNORECASE)
-_UUID: Final = re.compile(r"(?<![\w-])(?P<v>(?:GPU-|MIG-(?:GPU-)?)?[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12})(?![\w-])")
-_SERIAL: Final = re.compile(r"\b(?:serial(?:[ _]?(?:number|no))?|board id|asset tag|machine.id|boot.id)['\"]?\s*[:=]\s*['\"]?(?P<v>[A-Za-z0-9-]{6,})", re.IGNORECASE)
-_BUCKET: Final = re.compile(r"(?:(?:s3a?|gs|oss|cos|abfss?|hdfs|obs|tos)://(?P<v>[A-Za-z0-9][\w.-]+)|(?<![\w.])(?P<w>[a-z0-9][a-z0-9.-]+)\.(?:s3[.-][a-z0-9.-]*amazonaws\.com|s3\.amazonaws\.com|blob\.core\.windows\.net|storage\.googleapis\.com))")
-_NOT_USERS: Final = frozenset({"root", "nobody", "none", "null", "user", "true", "false", "daemon", "ubuntu", "admin", "assistant", "system"})
+_MAIL: Final = re.compile(r"(?<![\w.+-])(?P<v>[A-Za-z0-9_.+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63})+)")
+_SSH_USER: Final = re.compile(r"\b(?:ssh|scp|rsync|sftp)\b[^\n]{0,120}?[ \t](?P<v>[a-z_][\w.-]{0,31})(?=@[\w.-])")
+_SSH_HOST: Final = re.compile(r"\b(?:ssh|scp|rsync|sftp)\b[^\n]{0,120}?[ \t][a-z_][\w.-]{0,31}@(?P<v>[\w.-]+)")
+_USER: Final = re.compile(
+    r"(?:(?:/home|/Users|/var/home)/|\b(?:user|username|login|owner"
+    r"|logname|uname|ruser|sudo_user)['\"]?\s*[:=]\s*['\"]?|\bAccepted \w+ for "
+    r"|\bsession opened for user "
+    r"|\bFailed password for (?:invalid user )?|\buid=\d+\()(?P<v>[A-Za-z_][\w.-]{0,31})",
+    re.IGNORECASE,
+)
+_HOST_KEY: Final = re.compile(
+    r"\b(?:host_?name|static hostname|node_?name|nodename|peer_?host"
+    r"|master_addr)['\"]?\s*[:=]\s*['\"]?(?P<v>[A-Za-z][\w.-]{2,})",
+    re.IGNORECASE,
+)
+_UUID: Final = re.compile(
+    r"(?<![\w-])(?P<v>(?:GPU-|MIG-(?:GPU-)?)?[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]"
+    r"{4}-[0-9a-fA-F]{12})(?![\w-])"
+)
+_SERIAL: Final = re.compile(
+    r"\b(?:serial(?:[ _]?(?:number|no))?|board id|asset tag|machine.id"
+    r"|boot.id)['\"]?\s*[:=]\s*['\"]?(?P<v>[A-Za-z0-9-]{6,})",
+    re.IGNORECASE,
+)
+_BUCKET: Final = re.compile(
+    r"(?P<v>(?<=s3://)[\w.-]+|(?<=s3a://)[\w.-]+|(?<=gs://)[\w.-]+|(?<=oss://)[\w.-]+"
+    r"|(?<=cos://)[\w.-]+|(?<=hdfs://)[\w.-]+"
+    r"|(?<=abfs://)[\w.-]+|(?<=abfss://)[\w.-]+|(?<=obs://)[\w.-]+|(?<=tos://)[\w.-]+"
+    r"|(?<![\w.-])[a-z0-9][a-z0-9.-]{1,62}(?=\.s3[.-][a-z0-9.-]*amazonaws\.com"
+    r"|\.blob\.core\.windows\.net|\.storage\.googleapis\.com))"
+)
+_NOT_USERS: Final = frozenset(
+    {"root", "nobody", "none", "null", "user", "true", "false", "daemon", "ubuntu", "admin", "assistant", "system"}
+)
 _NOT_HOSTS: Final = frozenset({"localhost", "none", "null", "kernel"})
+
+
+# Kind, pattern, and from how many characters on a value is worth knowing elsewhere (0: never).
+_PATTERNS: Final = (
+    ("link", _MARKDOWN, 0),
+    ("bucket", _BUCKET, 6),
+    ("host", _SYSLOG, 6),
+    ("host", _DOMAIN, 6),
+    ("host", _HOST_KEY, 6),
+    ("host", _HOST, 0),
+    ("host", _SSH_HOST, 0),
+    ("user", _SSH_USER, 0),
+    ("mac", _MAC, 0),
+    ("mail", _MAIL, 0),
+    ("uuid", _UUID, 0),
+    ("serial", _SERIAL, 0),
+    ("user", _USER, 6),
+)
 
 
 def identities(text: str) -> Iterator[Found]:
     """Everything of a text that says where it ran and for whom."""
-    for found in _MARKDOWN.finditer(text):
-        yield Found(*found.span("v"), "link", False)
-    for found in _BUCKET.finditer(text):
-        yield Found(*found.span("v" if found["v"] else "w"), "bucket", True)
+    for kind, pattern, learnt_from in _PATTERNS:
+        for found in pattern.finditer(text):
+            value = found["v"]
+            if _names_someone(kind, value, listed=pattern is _HOST):
+                yield Found(*found.span("v"), kind, 0 < learnt_from <= len(value))
     yield from _netlocs(text)
-    for found in _SYSLOG.finditer(text):
-        if found["v"].lower() not in _NOT_HOSTS:
-            yield Found(*found.span("v"), "host", len(found["v"]) > 3)
-    for pattern in (_DOMAIN, _HOST_KEY):
-        for found in pattern.finditer(text):
-            if found["v"].lower() not in _NOT_HOSTS and not found["v"].lower().endswith(".py"):
-                yield Found(*found.span("v"), "host", True)
-    for found in _HOST.finditer(text):
-        if _is_host(found["v"]):
-            yield Found(*found.span("v"), "host", False)
-    for found in _SSH_TARGET.finditer(text):
-        yield Found(*found.span("v"), "host", False)
-        if found["u"] not in _NOT_USERS:
-            yield Found(*found.span("u"), "user", False)
-    for pattern, kind in ((_MAC, "mac"), (_MAIL, "mail"), (_UUID, "uuid"), (_SERIAL, "serial")):
-        for found in pattern.finditer(text):
-            yield Found(*found.span("v"), kind, False)
-    for found in _USER.finditer(text):
-        if found["v"].lower() not in _NOT_USERS:
-            yield Found(*found.span("v"), "user", len(found["v"]) > 5)
     yield from _addresses(text)
+
+
+def _names_someone(kind: str, value: str, *, listed: bool) -> bool:
+    if kind == "user":
+        return value.lower() not in _NOT_USERS
+    if kind == "host":
+        return value.lower() not in _NOT_HOSTS and not value.endswith(".py") and (not listed or _is_host(value))
+    return True
 
 
 def defang(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from tools.host.policy.judge import judge
 
@@ -18,7 +19,7 @@ class Score:
     unsafe: int
     wrong: tuple[tuple[int, str, str], ...]
 
-    def document(self) -> dict[str, object]:
+    def document(self) -> dict[str, Any]:
         return {
             "v": 1,
             "n": self.n,

@@ -104,9 +104,7 @@ def _judge_stage(stage: Stage, reader: bool) -> _Judged:
             return _Judged(
                 stage.argv, (entry.unknown or deny("mutate", f"{name} {verb} is not a reading verb"), *findings), None
             )
-    for each in {id(top): top, id(sub): sub}.values():
-        if each.finding is not None:
-            findings.append(each.finding)
+    findings.extend(each.finding for each in {id(top): top, id(sub): sub}.values() if each.finding is not None)
     parsed, problems = read(sub, arguments, stage.joined == "|")
     if reader:
         problems = [problem for problem in problems if problem is not HTTP_READER_ONLY]

@@ -1,7 +1,7 @@
 """How one command's arguments are read: the full grammar of its options, nothing taken on trust.
 
-Two spellings exist. "gnu": short options cluster (`-Tc`), a value follows or is attached (`-n5`, `-n 5`), long ones take
-`=v` or a following value; abbreviations are refused. "words": every option is one whole word (`-pm`, `-maxdepth`).
+Two spellings exist. "gnu": short options cluster (`-Tc`), a value follows or is attached (`-n 5`, `-n5`), long ones
+take `=v` or a following value; abbreviations are refused. "words": every option is one whole word (`-pm`, `-maxdepth`).
 An option that an entry does not name is refused, since what is not known to read may write.
 """
 
@@ -61,11 +61,12 @@ class Parsed:
 class Entry:
     """A command of the catalogue.
 
-    `path` is what is sent as argv[0]. `operands` judges each operand, `most` is how many there may be. `first` judges
-    the first one instead (a pattern, a script) unless an option of `instead` gave it. With one of `recurses` the
-    operands are trees. `verbs` holds the entries behind a first word (`docker ps`). `check` sees everything together. `adds` are put right behind the
-    command unless one of them stands there already. `reads_input`: may stand behind a pipe. `carves`: can cut a value
-    out of its line, and so out of the context by which redaction knows it. `bears_keys`: prints command lines.
+    `path` is what is sent as argv[0]. `operands` judges each operand, `most` is how many there may be. `first`
+    judges the first one instead (a pattern, a script) unless an option of `instead` gave it. With one of `recurses`
+    the operands are trees. `verbs` holds the entries behind a first word (`docker ps`). `check` sees everything
+    together. `adds` are put right behind the command unless one of them stands there already. `reads_input`: may
+    stand behind a pipe. `carves`: can cut a value out of its line, and so out of the context by which redaction
+    knows it. `bears_keys`: prints command lines.
     """
 
     path: str

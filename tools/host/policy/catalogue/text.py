@@ -24,7 +24,10 @@ _SED: Final = matching(
 )
 _FIELD: Final = r"(\$(\d{1,3}|NF|\(NF-\d{1,2}\))|NR|NF|\"[A-Za-z0-9 _.:,;#=/%()\[\]-]*\")"
 _NUMBER: Final = r"\d{1,12}(\.\d{1,9})?"
-_TEST: Final = rf"(NR|NF|\$\d{{1,3}}) ?(==|!=|<=|>=|<|>) ?({_NUMBER}|\"[A-Za-z0-9 _.:,#=/%-]*\")|\$\d{{1,3}} ?!?~ ?{_TEXT_IN_SLASHES}|!?{_TEXT_IN_SLASHES}"
+_TEST: Final = (
+    rf"(NR|NF|\$\d{{1,3}}) ?(==|!=|<=|>=|<|>) ?({_NUMBER}|\"[A-Za-z0-9 _.:,#=/%-]*\")"
+    rf"|\$\d{{1,3}} ?!?~ ?{_TEXT_IN_SLASHES}|!?{_TEXT_IN_SLASHES}"
+)
 _AWK: Final = matching(
     rf" *(({_TEST})( ?(&&|\|\|) ?({_TEST}))*)? *(\{{ *print( +{_FIELD}( *,? *{_FIELD})*)? *\}})? *",
     "a program that only compares and prints fields",
