@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from tools.host.recorded.figures import Boot, Figures, Server
 from tools.host.recorded.launch import Argument, at_least
-from tools.host.recorded.ledger import Ledger, Pool, kv_dtype
+from tools.host.recorded.ledger import GIB, Ledger, Pool, kv_dtype
 
 STAMP = "%Y-%m-%d %H:%M:%S"
 
@@ -43,6 +43,12 @@ class Start:
     def modern(self) -> bool:
         return at_least(self.server.version, "0.5.16")
 
+    @property
+    def succeeds(self) -> bool:
+        """Whether a start reaches `ready to roll`."""
+        fits = self.ledger.fits and host_pool_fits(self.figures, self.arguments, self.ledger)
+        return fits and not self.server.failure
+
     def spread(self, rank: int) -> float:
         spread = self.boot.rank_spread_gib
         return spread[rank % len(spread)] if spread else 0.0
@@ -70,6 +76,9 @@ def boot_lines(start: Start, began: datetime) -> list[Line]:
     if start.ledger.draft_pool is not None:
         _draft(start, clock, start.ledger.draft_pool)
     _summary(start, clock)
+    if not host_pool_fits(start.figures, start.arguments, start.ledger):
+        _no_host_memory(start, clock)
+        return clock.lines
     _host_pools(start, clock)
     if start.server.failure == "host_oom":
         return clock.lines
@@ -277,6 +286,25 @@ def host_pool_gb(arguments: Mapping[str, Argument], ledger: Ledger) -> float:
     else:
         tokens = int(ledger.pool.tokens * float(str(arguments.get("hicache_ratio") or 2.0)))
     return (tokens + 1) * ledger.pool.cell_bytes / 1e9
+
+
+def host_pool_fits(figures: Figures, arguments: Mapping[str, Argument], ledger: Ledger) -> bool:
+    """One rank's pool against what is available on the machine less 10 GiB (0.5.9 memory_pool_host.py:172)."""
+    return host_pool_gb(arguments, ledger) * 1e9 <= (figures.memory.available_gib - 10) * GIB
+
+
+def _no_host_memory(start: Start, clock: _Clock) -> None:
+    asked, left = host_pool_gb(start.arguments, start.ledger), (start.figures.memory.available_gib - 10) * GIB / 1e9
+    frames = (
+        ("srt/managers/scheduler.py", 3176, "run_scheduler_process", "scheduler = Scheduler("),
+        ("srt/mem_cache/hiradix_cache.py", 82, "__init__", "self.token_to_kv_pool_host = MLATokenToKVPoolHost("),
+        ("srt/mem_cache/memory_pool_host.py", 178, "__init__", "raise ValueError("),
+    )
+    error = (
+        f"ValueError: Not enough host memory available. Requesting {asked:.2f} GB but only have {left:.2f} GB free. "
+        "Please reduce the size of the hierarchical cache."
+    )
+    _traceback(clock, frames, error)
 
 
 def _host_pools(start: Start, clock: _Clock) -> None:

@@ -120,14 +120,18 @@ def free(memory: Memory, argv: list[str]) -> tuple[int, str, str]:
     row.append(("available", fields["MemAvailable"]))
     swap = [fields["SwapTotal"], fields["SwapTotal"] - fields["SwapFree"], fields["SwapFree"]]
     lines = [
-        " " * 8 + "".join(f"{name:>12}" for name, _ in row),
-        f"{'Mem:':<8}" + "".join(f"{shown(value):>12}" for _, value in row),
-        f"{'Swap:':<8}" + "".join(f"{shown(value):>12}" for value in swap),
+        _row("", [name for name, _ in row]),
+        _row("Mem:", [shown(value) for _, value in row]),
+        _row("Swap:", [shown(value) for value in swap]),
     ]
     if asked.has("total"):
         sums = [fields["MemTotal"] + swap[0], used + swap[1], fields["MemFree"] + swap[2]]
-        lines.append(f"{'Total:':<8}" + "".join(f"{shown(value):>12}" for value in sums))
+        lines.append(_row("Total:", [shown(value) for value in sums]))
     return 0, "\n".join(lines) + "\n", ""
+
+
+def _row(label: str, cells: list[str]) -> str:
+    return f"{label:<9}" + " ".join(f"{cell:>11}" for cell in cells)
 
 
 def _human(kib: int) -> str:

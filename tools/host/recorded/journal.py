@@ -58,7 +58,7 @@ def _ending(
 ) -> Iterator[Entry]:
     """How systemd tells that a start ended: killed after a failure, or stopped by the operator."""
     server, unit = start.server, launch.unit
-    failed = bool(server.failure) or not start.ledger.fits
+    failed = not start.succeeds
     if failed:
         at = last_line + timedelta(seconds=RUN_BEFORE_FAILURE_S)
         result = "oom-kill" if server.failure == "host_oom" else "signal"

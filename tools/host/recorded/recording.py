@@ -124,7 +124,7 @@ class Recording:
     def serving(self) -> bool:
         """Whether the server runs and its start went through."""
         start = self.start
-        return start is not None and start.server.state == "running" and start.ledger.fits and not start.server.failure
+        return start is not None and start.server.state == "running" and start.succeeds
 
     @cached_property
     def service(self) -> Service | None:
