@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from pydantic import Field
@@ -17,7 +18,7 @@ from transcripts.errors import Inconclusive
 from transcripts.facts import Evidence, Facts
 from transcripts.records import Claimed, ClaimRow, EvidenceTaken, HypothesisRow, Note, ReasonRow, Weighed
 
-NAMES = ("look", "weigh", "task", "compare", "propose", "calculate", "evidence", "run")
+NAMES = ("look", "weigh", "task", "compare", "propose", "calculate", "flag", "evidence", "run")
 SHOWN_LINES = 200
 
 
@@ -43,6 +44,10 @@ class CalculateArguments(Arguments):
     value: float | None = Field(None, description="the ratio, GB per rank, or number of requests")
 
 
+class FlagArguments(Arguments):
+    name: str = Field(description="such as --hicache-ratio")
+
+
 class EvidenceArguments(Arguments):
     id: str
     first: int = Field(1, ge=1)
@@ -65,6 +70,7 @@ def main_toolbox(bench: Workbench, tasks: Tasks) -> Toolbox:
             Tool("compare", "Put all options side by side, with arithmetic.", NoArguments, desk.compare),
             Tool("propose", "Check changes and make them the recommendation.", ProposeArguments, desk.propose),
             Tool("calculate", "Memory arithmetic on this server's facts.", CalculateArguments, desk.calculate),
+            Tool("flag", "Look a flag up in the deployed version.", FlagArguments, desk.flag),
             Tool("evidence", "Read lines of evidence.", EvidenceArguments, desk.evidence),
             Tool("run", "Run a read-only command on the host.", RunArguments, desk.run),
         ]
@@ -145,6 +151,13 @@ class _Desk:
 
     async def calculate(self, arguments: CalculateArguments, _emit: Emit) -> str:
         return calculated(self._session.case.facts, arguments.what, arguments.value)
+
+    async def flag(self, arguments: FlagArguments, emit: Emit) -> str:
+        from tools.source import tools_for
+
+        source = await self._bench.source()
+        lookup = Toolbox([tool for tool in tools_for(source) if tool.name == "flag"])
+        return await lookup.call("flag", json.dumps({"name": arguments.name}), emit)
 
     async def evidence(self, arguments: EvidenceArguments, _emit: Emit) -> str:
         found = self._session.case.evidence.get(arguments.id)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from agent.case import Case
+from agent.grounding import referenced
 from agent.model import Reply, Request
 from agent.models.playbook import recorded
 from agent.models.playbook.answer import cited
@@ -50,7 +51,7 @@ def next_reply(request: Request) -> Reply:
     question = case.follow_up
     brought = _brought(request)
     if brought is not None:
-        return Reply(text=brought)
+        return Reply(text=_resting(brought, case))
     answer = _answer(case, question)
     if isinstance(answer, Ask):
         call = Call(id=_call_id(case, answer.tool), name=answer.tool, arguments=json.dumps(answer.arguments))
@@ -82,6 +83,18 @@ def _brought(request: Request) -> str | None:
         if message["role"] == "user":
             return None
     return None
+
+
+_SOURCE_LINE: Final = re.compile(r"\b(srt/\S+\.py:\d+)")
+
+
+def _resting(brought: str, case: Case) -> str:
+    """A tool's text as an answer; one about the source rests on the tree that is pinned, whose lines it names."""
+    if referenced(brought) or case.located is None or not _SOURCE_LINE.search(brought):
+        return brought
+    version = case.facts.get("version")
+    reference = version.source if version is not None else next(iter(case.evidence), "")
+    return "\n".join(f"{line} [{reference}]" if line.strip() else line for line in brought.splitlines())
 
 
 def _cannot(case: Case) -> str:
