@@ -23,12 +23,12 @@ from transcripts.errors import UsageError
 def trust(host: str, fingerprint: str | None) -> int:
     """Show the key that HOST ([USER@]HOST[:PORT]) presents, and remember it if you say so."""
     from tools.host import known_hosts
-    from tools.host.ssh import host_key
+    from tools.host.ssh import SshTransport
 
-    route, kind, key = host_key(host)
+    route, kind, key = asyncio.run(SshTransport.host_key(host))
     shown = known_hosts.fingerprint(key)
     click.echo(f"{route.alias} port {route.port}: {kind} {shown}")
-    known = known_hosts.keys_for(route.alias, route.port, route.known_hosts)
+    known = known_hosts.keys_for(route.known_as, route.port, route.known_hosts)
     if any(each.key == key and not each.revoked for each in known):
         click.echo("this key is known already.", err=True)
         return 0
@@ -44,7 +44,7 @@ def trust(host: str, fingerprint: str | None) -> int:
                 "nobody is here to compare the fingerprint.", f"Pass --fingerprint {shown} if it is right."
             )
         click.confirm("Is this the fingerprint that the host itself shows?", abort=True, err=True)
-    known_hosts.remember(route.known_hosts[0], route.alias, route.port, kind, key)
+    known_hosts.remember(route.known_hosts[0], route.known_as[0], route.port, kind, key)
     click.echo(f"remembered in {route.known_hosts[0]}.", err=True)
     return 0
 

@@ -5,7 +5,8 @@ HostError (transcripts.errors, exit 4)
 ├── Refused            nobody listens                   ├── KeyChanged     another key than was remembered
 ├── TimedOut           no answer in time                ├── KeyRevoked     known_hosts says never again
 ├── LoginRefused       no key or password was taken     ├── JumpFailed     the host on the way
-├── ConnectionLost     it broke in the middle           └── NoShell        no POSIX shell answers there
+├── ConnectionLost     it broke in the middle           ├── NoShell        no POSIX shell answers there
+└── Busy               it hung up before its greeting   └── OtherShell     the login shell is none we speak
 """
 
 from __future__ import annotations
@@ -71,3 +72,18 @@ class ConnectionLost(HostError):
 class NoShell(HostError):
     def __init__(self, where: str) -> None:
         super().__init__(f"no POSIX shell answered at {where}.", "The login needs `sh`; use another user, or a bundle.")
+
+
+class OtherShell(HostError):
+    def __init__(self, where: str, shell: str) -> None:
+        super().__init__(
+            f"the login shell at {where} is {shell}, which does not read commands as a POSIX shell does.",
+            "Use a user whose login shell is sh, bash, dash or zsh.",
+        )
+
+
+class Busy(HostError):
+    def __init__(self, where: str) -> None:
+        super().__init__(
+            f"{where} hung up before its greeting.", "Too many may be logging in there at once; try again in a minute."
+        )

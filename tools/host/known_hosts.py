@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -22,15 +22,15 @@ class KnownKey:
     revoked: bool
 
 
-def keys_for(host: str, port: int, files: tuple[Path, ...]) -> tuple[KnownKey, ...]:
-    """Every key that these files hold for a host, revoked ones marked."""
-    wanted = host if port == 22 else f"[{host}]:{port}"
-    return tuple(key for path in files for names, key in _lines(path) if _matches(names, wanted))
+def keys_for(hosts: Iterable[str], port: int, files: tuple[Path, ...]) -> tuple[KnownKey, ...]:
+    """Every key that these files hold for a host, under any of its names, revoked ones marked."""
+    wanted = [_name(host, port) for host in hosts]
+    return tuple(key for path in files for names, key in _lines(path) if any(_matches(names, each) for each in wanted))
 
 
 def remember(path: Path, host: str, port: int, kind: str, key: bytes) -> None:
     """Add one line to a file of known hosts, which is made if needed."""
-    name = host if port == 22 else f"[{host}]:{port}"
+    name = _name(host, port)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with path.open("a", encoding="utf-8") as file:
         file.write(f"{name} {kind} {base64.b64encode(key).decode()}\n")
@@ -40,6 +40,10 @@ def remember(path: Path, host: str, port: int, kind: str, key: bytes) -> None:
 def fingerprint(key: bytes) -> str:
     """`SHA256:…` as ssh shows it."""
     return "SHA256:" + base64.b64encode(hashlib.sha256(key).digest()).decode().rstrip("=")
+
+
+def _name(host: str, port: int) -> str:
+    return host.lower() if port == 22 else f"[{host.lower()}]:{port}"
 
 
 def _lines(path: Path) -> Iterator[tuple[str, KnownKey]]:
@@ -76,7 +80,7 @@ def _matches(names: str, wanted: str) -> bool:
 
 def _pattern(name: str) -> str:
     """Brackets stand for themselves in a host pattern; only `*` and `?` are wild."""
-    return name.replace("[", "[[]")
+    return name.lower().replace("[", "[[]")
 
 
 def _hashed(name: str, wanted: str) -> bool:

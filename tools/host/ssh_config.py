@@ -29,7 +29,7 @@ class SshOptions:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One hop, resolved."""
+    """One hop, resolved. `known_as` are the names its key may stand under; the first is where a new one is kept."""
 
     alias: str
     user: str
@@ -39,6 +39,8 @@ class Route:
     known_hosts: tuple[Path, ...]
     jumps: tuple[str, ...]
     agent: bool
+    known_as: tuple[str, ...] = ()
+    certificates: tuple[Path, ...] = ()
 
 
 def resolve(target: str, options: SshOptions) -> Route:
@@ -56,15 +58,22 @@ def resolve(target: str, options: SshOptions) -> Route:
     )
     keys = options.key_files or tuple(Path(name).expanduser() for name in values.get("identityfile", []))
     jump = values.get("proxyjump", ["none"])[0]
+    address = values.get("hostname", [host])[0]
+    if jump == "none" and values.get("proxycommand", ["none"])[0] != "none":
+        raise UsageError(
+            f"{host} is reached by a ProxyCommand, which is a program and is not run.", "Write it as ProxyJump."
+        )
     return Route(
         alias=host,
         user=found["user"] or values.get("user", [getpass.getuser()])[0],
-        host=values.get("hostname", [host])[0],
+        host=address,
         port=port,
         key_files=tuple(key for key in keys if key.exists()),
         known_hosts=known,
         jumps=() if jump == "none" else tuple(jump.split(",")),
         agent=options.key_files is None and values.get("identitiesonly", ["no"])[0] != "yes",
+        known_as=tuple(dict.fromkeys(values.get("hostkeyalias", [address, host]))),
+        certificates=tuple(Path(name).expanduser() for name in values.get("certificatefile", [])),
     )
 
 
