@@ -138,7 +138,12 @@ def _flag(_case: Case, found: re.Match[str]) -> Answer:
     return Ask("flag", {"name": found[1]})
 
 
+_ASKED_OF_A_FLAG: Final = r"(?:exist|default|choice|mean|allowed|valid|what (?:is|does))"
+
+
 def _intents() -> Iterator[tuple[str, Handler]]:
+    yield rf"{_ASKED_OF_A_FLAG}.*?(--[a-z][a-z0-9-]+)", _flag
+    yield rf"(--[a-z][a-z0-9-]+).*{_ASKED_OF_A_FLAG}", _flag
     yield rf"ratio\D{{0,12}}{NUMBER}|{NUMBER}x? ratio", _ratio
     yield rf"hicache.?size\D{{0,8}}{NUMBER}", _size
     yield rf"(?:max.running.requests|slots|running requests|run)\D{{0,12}}{NUMBER}", _slots
