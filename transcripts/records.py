@@ -211,7 +211,7 @@ class HypothesisRow(BaseModel):
     statement: str
     status: Literal["supported", "refuted", "open"]
     weight: float
-    supporting: tuple[ReasonRow, ...] = Field((), alias="for")
+    supporting: tuple[ReasonRow, ...] = ()
     against: tuple[ReasonRow, ...] = ()
     would_settle: str = ""
 
@@ -311,6 +311,7 @@ class Advised(Record):
     alternatives: tuple[Json, ...] = ()
     must_not: tuple[Json, ...] = ()
     stages: tuple[Json, ...] = ()
+    walls: tuple[Json, ...] = ()
 
 
 class Concluded(Record):
