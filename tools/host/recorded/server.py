@@ -43,6 +43,7 @@ class Served:
     host_key: str
     client_key: Path
     known_hosts: Path
+    log: Path | None = None
     _asked: Counter[tuple[str, str]] = field(default_factory=Counter)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -73,16 +74,26 @@ class Served:
         return found
 
     def note(self, probe: str, command: str) -> None:
+        """Count an answer, and write it down where a log was asked for, before it is sent."""
         with self._lock:
             self._asked[(probe, command)] += 1
+            if self.log is not None:
+                with self.log.open("a", encoding="utf-8") as log:
+                    log.write(f"{probe}\t{command}\n".replace("\n", " ").rstrip() + "\n")
 
 
 @asynccontextmanager
-async def serve(where: str | Path | Recording, *, tree: Path | None = None) -> AsyncIterator[Served]:
-    """Serve a recording (name, folder or loaded) until the block ends. Raises RecordingUnreadable before it listens."""
+async def serve(
+    where: str | Path | Recording, *, tree: Path | None = None, log: Path | None = None
+) -> AsyncIterator[Served]:
+    """Serve a recording (name, folder or loaded) until the block ends. Raises RecordingUnreadable before it listens.
+
+    Each answer adds a line `probe TAB command` to `log`, so that counts outlive the process that served.
+    """
     recording = where if isinstance(where, Recording) else load(where, tree=tree)
     with tempfile.TemporaryDirectory(prefix="sglscout-recorded-") as folder:
         server = await asyncio.to_thread(_Listener, recording, Path(folder))
+        server.served.log = log
         server.start()
         try:
             yield server.served

@@ -61,6 +61,16 @@ def test_what_was_answered_is_not_asked_again() -> None:
     asyncio.run(run())
 
 
+def test_the_log_outlives_the_server(tmp_path: Path) -> None:
+    async def run() -> None:
+        for command in ("uptime", "free -b"):
+            async with serve("story", log=tmp_path / "asked") as served, connect(served.target, login(served)) as host:
+                await host.run(command)
+
+    asyncio.run(run())
+    assert (tmp_path / "asked").read_text(encoding="utf-8") == "command\tuptime\ncommand\tfree -b\n"
+
+
 def test_single_commands_with_exit_and_both_streams() -> None:
     async def run() -> None:
         async with serve("kv") as served:
