@@ -127,6 +127,7 @@ BOOT: Final = {
     "chunk_adjusted": ("tokens", "chunked prefill size that DP attention set"),
     "kv_bytes_per_token": ("bytes", "size of a token where the server prints it"),
     "state_slots": ("slots", "recurrent-state slots"),
+    "state_slots_used": ("slots", "state slots in use at the busiest moment, from a sentence"),
     "state_pool_gib": ("GiB", "size of the recurrent-state pool per rank"),
     "state_cap": ("requests", "running limit imposed by state slots; scope `slots_per_request` for the divisor"),
     "host_pool_gb": ("GB", "host memory of a HiCache pool per rank, decimal, as printed; scope the pool or rank"),

@@ -4,6 +4,7 @@ One entry per cause stands in `families`; `weighing` sums it up; `claims` tests 
 reads text, a host or a source tree: parsers make facts, researchers search for the anchors of `questions`.
 """
 
+from tools.diagnosis.claims import claims
 from tools.diagnosis.families import ENTRIES
 from tools.diagnosis.model import (
     Actions,
@@ -19,6 +20,7 @@ from tools.diagnosis.model import (
     ResearchQuestion,
     Watch,
 )
+from tools.diagnosis.questions import FIELDS, questions, research_question
 from tools.diagnosis.view import View
 from tools.diagnosis.weighing import family, weigh
 from transcripts.facts import Facts
@@ -34,6 +36,7 @@ def actions(label: str, facts: Facts) -> Actions:
 
 
 __all__ = [
+    "FIELDS",
     "LABELS",
     "Actions",
     "Anchor",
@@ -48,6 +51,9 @@ __all__ = [
     "ResearchQuestion",
     "Watch",
     "actions",
+    "claims",
     "family",
+    "questions",
+    "research_question",
     "weigh",
 ]

@@ -129,6 +129,7 @@ class Anchor:
     path: str
     shows: str
     claim: str
+    kind: Literal["does", "does_not", "needs", "constraint", "answer", "contradicts"] = "answer"
 
 
 @dataclass(frozen=True, slots=True)

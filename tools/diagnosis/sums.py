@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-import math
-
 from tools.diagnosis.view import View
 
 _SHARE = 0.9  # of the pool that running requests may fill on average
+_LEAST_USAGE = 0.05  # below it the quotient says nothing
 _GB = 10**9
 _GIB = 1 << 30
+_MOST_RATIO = 4.0
+_WORTHLESS_RATIO = 1.1
 
 
 def slots_that_fit(view: View) -> tuple[int, str] | None:
-    """--max-running-requests from the observed tokens per request at nine tenths of the pool, over all DP ranks."""
-    each = view.number("tokens_per_request")
-    pool = view.number("kv_pool", "")
-    if not each or not pool:
-        running, usage = view.number("running_p95") or view.number("running_p50"), view.number("usage_p50")
-        if not running or not usage or usage < 0.05:
-            return None
-        slots = int(running * _SHARE / usage)
-        return slots, f"{running:g} run at token usage {usage:.2f}; {_SHARE:g} of the pool carries {slots}"
-    dp = int(view.value("--dp-size") or 1) if view.on("--enable-dp-attention") else 1
-    slots = int(_SHARE * pool / each) * dp
-    wall = int(pool / each) * dp
-    return (
-        slots,
-        f"{_SHARE:g} of {pool:,.0f} tokens at {each:,.0f} tokens per request; the pool itself ends at about {wall}",
-    )
+    """--max-running-requests at nine tenths of the pool, over all DP ranks; by usage where tokens are not known."""
+    from tools.capacity import Slots, slots_for
+
+    found = slots_for(view.facts, _SHARE)
+    if isinstance(found, Slots):
+        pool, each = found.sums[0].inputs["pool_tokens"], found.sums[0].inputs["tokens_per_request"]
+        wall = found.wall * found.groups
+        return (
+            found.value,
+            f"{_SHARE:g} of {pool:,.0f} tokens at {each:,.0f} each; the pool itself ends at about {wall}",
+        )
+    running, usage = view.number("running_p95") or view.number("running_p50"), view.number("usage_p50")
+    if not running or not usage or usage < _LEAST_USAGE:
+        return None
+    slots = int(running * _SHARE / usage)
+    return slots, f"{running:g} run at token usage {usage:.2f}; {_SHARE:g} of the pool carries {slots}"
 
 
 def host_room_gb(view: View) -> float | None:
@@ -45,15 +46,15 @@ def host_room_gb(view: View) -> float | None:
 
 def hicache_ratio_that_fits(view: View) -> tuple[float | None, str]:
     """The largest --hicache-ratio, rounded down to 0.1, for ranks x pool x ratio in the host's room."""
-    room, pool_gib = host_room_gb(view), view.number("kv_pool_gib", "")
-    ranks = view.value("--tp-size") or view.number("host_pool_ranks") or view.number("gpu_count")
-    if room is None or pool_gib is None or not ranks:
+    from tools.capacity import HostBudget, host_budget
+
+    budget = host_budget(view.facts, ratio=_MOST_RATIO)
+    if not isinstance(budget, HostBudget):
         return None, "the ratio must fit ranks x pool x ratio into the free host memory; start at the default of 2"
-    one = ranks * pool_gib * _GIB / _GB
-    ratio = math.floor(min(room / one, 4.0) * 10) / 10
-    if ratio <= 1.1:
-        return (
-            ratio,
-            f"{room:.0f} GB of host memory allow a ratio of {ratio:g} at most over {ranks:g} ranks: not worth it",
-        )
-    return ratio, f"{ranks:g} ranks x {pool_gib:g} GiB x {ratio:g} = {one * ratio:.0f} GB, within {room:.0f} GB"
+    largest = budget.largest_ratio
+    if largest is None:
+        return None, "the host's free memory is not known; start at the default of 2 and watch it"
+    ratio = min(largest, _MOST_RATIO)
+    if ratio <= _WORTHLESS_RATIO:
+        return ratio, f"the free host memory allows a ratio of {ratio:g} at most: not worth it"
+    return ratio, f"the free host memory allows a ratio of {largest:g}; every rank holds its own share"

@@ -239,11 +239,24 @@ def _raise_state(view: View) -> Actions:
     )
 
 
+def _slots_unused(view: View) -> Seen | None:
+    slots = view.number("state_slots") or view.value("--max-mamba-cache-size")
+    used = view.number("state_slots_used")
+    if slots is None or used is None or used > slots * 0.7:
+        return None
+    return Seen(f"{used:g} of {slots:g} slots at the busiest moment", view.sources("state_slots", "state_slots_used"))
+
+
 def _shrink_state(view: View) -> Actions:
     slots = view.number("state_slots") or view.value("--max-mamba-cache-size")
     changes = []
     if view.typed("--max-mamba-cache-size") or not view.typed("--mamba-full-memory-ratio"):
-        busy = view.number("running_max") or view.value("--max-running-requests") or (slots or 64) / 8
+        used = view.number("state_slots_used")
+        busy = (
+            used * 1.25 / 5
+            if used
+            else view.number("running_max") or view.value("--max-running-requests") or (slots or 64) / 8
+        )
         to = int(max(8, min(busy * 5, (slots or 64) * 0.5)))
         changes.append(
             step(
@@ -403,23 +416,20 @@ def _saturated(view: View) -> Actions:
 
 
 def _unified(view: View) -> Actions:
+    pool = view.number("kv_pool", "")
     return plan(
         step(
             view,
             "set",
             "--max-total-tokens",
-            int((view.number("kv_pool", "") or 65536) * 0.9),
+            int(pool * 0.9) if pool else 65536,
             "the same pool at every start, below the smallest that was seen",
             unit="tokens",
         ),
-        step(
-            view,
-            "set",
-            "--mem-fraction-static",
-            round(min(view.value("--mem-fraction-static") or 0.7, 0.8), 2),
-            "on unified memory the free figure includes what the page cache can give back; leave it room",
+        never=(
+            ("raise", "--mem-fraction-static", "the host needs the same memory"),
+            ("lower", "--mem-fraction-static", "at some starts nothing is left for the cache already"),
         ),
-        never=(("raise", "--mem-fraction-static", "the host needs the same memory"),),
         notes=("Drop the page cache before the start, and start nothing else beside it.",),
     )
 
@@ -598,6 +608,7 @@ ENTRIES = (
                 "KV is short while state lies idle",
             ),
             Clue(3, both(symptom("state_idle"), _HYBRID), "most state slots are never used"),
+            Clue(4, _slots_unused, "many state slots were never in use"),
             Clue(2, both(_HYBRID, symptom("pool_small")), "a small KV pool on a model with state slots"),
         ),
         against=(Clue(3, said("state_caps_running"), "the slots limit requests"), Clue(2, _IDLE_CACHE, "KV has room")),
@@ -615,7 +626,7 @@ ENTRIES = (
             Clue(4, either(_swa_is_full, _swa_is_idle), "one pool is full and the other is not"),
             Clue(
                 4,
-                both(_SWA, either(symptom("input_refused", "pool_small"), _context_over_pool, _rejected_input)),
+                both(_SWA, either(symptom("input_refused"), _context_over_pool, _rejected_input)),
                 "long inputs do not fit the pool for full attention",
             ),
             Clue(1.5, both(_SWA, either(_WAITING, above("retractions", 1))), "requests wait or are thrown back"),

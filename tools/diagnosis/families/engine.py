@@ -185,43 +185,44 @@ def _cpu_images(view: View) -> Actions:
 
 
 def _nccl(view: View) -> Actions:
-    return plan(
-        Proposal(
-            "env",
-            "set",
-            "NCCL_IB_DISABLE",
-            view.env("NCCL_IB_DISABLE") or None,
-            "1",
-            "",
-            "the transport chosen does not work here; without it NCCL takes the next one",
-        ),
-        Proposal(
-            "env",
-            "set",
-            "NCCL_P2P_DISABLE",
-            view.env("NCCL_P2P_DISABLE") or None,
-            "1",
-            "",
-            "where peer access is what fails",
+    device = symptom("network_device")(view) is not None
+    changes = []
+    if device or not symptom("p2p")(view):
+        changes.append(
+            Proposal(
+                "env",
+                "set",
+                "NCCL_IB_DISABLE",
+                view.env("NCCL_IB_DISABLE") or None,
+                "1",
+                "",
+                "the network transport chosen does not work here; inside one node none is needed",
+            )
         )
-        if symptom("p2p")(view)
-        else Proposal(
-            "env",
-            "set",
-            "NCCL_DEBUG",
-            view.env("NCCL_DEBUG") or None,
-            "INFO",
-            "",
-            "names the device and transport that fail",
-        ),
+    if not device and symptom("p2p")(view):
+        changes.append(
+            Proposal(
+                "env",
+                "set",
+                "NCCL_P2P_DISABLE",
+                view.env("NCCL_P2P_DISABLE") or None,
+                "1",
+                "",
+                "peer access between these GPUs is what fails",
+            )
+        )
+    changes.append(step(view, "set", "--disable-custom-all-reduce", True, "leaves all ranks' sums to NCCL"))
+    return plan(
+        *changes,
         never=(
             ("lower", FRACTION, "no memory is short"),
             ("raise", "--watchdog-timeout", "it hides the cause"),
             ("set", FRACTION, "no memory is short"),
+            *((("set", "NCCL_P2P_DISABLE", "the network, not peer access, is what fails"),) if device else ()),
         ),
         alternatives=(
             ("NCCL_SOCKET_IFNAME, NCCL_IB_HCA", "to name the right interface instead"),
-            ("--disable-custom-all-reduce", "when the custom kernel is what fails"),
+            ("NCCL_DEBUG=INFO", "names the device and transport that fail"),
         ),
     )
 

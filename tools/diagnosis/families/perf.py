@@ -173,25 +173,20 @@ def _shorter_interval(view: View) -> Actions:
 
 
 def _one_at_a_time(view: View) -> Actions:
-    chunk = view.value("--chunked-prefill-size") or view.number("chunked_prefill_size") or 8192
+    changes = []
+    if view.version is None or view.at_least(0, 4, 8):
+        changes.append(step(view, "set", "--enable-priority-scheduling", True, "short requests can pass a long one"))
     return plan(
-        step(
-            view,
-            "lower",
-            "--chunked-prefill-size",
-            int(max(1024, (chunk if chunk > 0 else 8192) / 2)),
-            "others get a turn between the chunks of the long prompt",
-            unit="tokens",
-        ),
-        step(view, "set", "--enable-priority-scheduling", True, "short requests can pass a long one"),
+        *changes,
         never=(
             ("raise", "--chunked-prefill-size", "the long prompt would hold more of each step"),
+            ("set", "--max-prefill-tokens", "the long prompt's next chunk comes first whatever the budget"),
             _FRACTION_UP,
             ("raise", "--max-running-requests", "the long prompt keeps the prefill budget"),
         ),
         alternatives=(
-            ("a limit per tenant in front of the server", "the scheduler has no notion of tenants"),
-            ("--max-prefill-tokens with more chunks per step", "several prompts then share a batch"),
+            ("a limit per tenant, or a server for long prompts, in front", "the scheduler has no notion of tenants"),
+            ("prefill/decode disaggregation", "other prefill workers stay free"),
         ),
     )
 
@@ -504,11 +499,22 @@ ENTRIES = (
         for_=(
             Clue(
                 4,
-                both(symptom("one_tenant"), symptom("slow_ttft", "requests_wait", "stalls", "slow_decode")),
+                both(
+                    symptom("one_tenant"),
+                    symptom("long_prompts"),
+                    symptom("slow_ttft", "requests_wait", "stalls", "slow_decode"),
+                ),
                 "everyone waits behind one sender's long prompt",
             ),
             Clue(
-                2, both(symptom("long_prompts"), symptom("slow_ttft"), _IDLE), "first tokens wait behind long prompts"
+                2,
+                both(
+                    symptom("long_prompts"),
+                    symptom("slow_ttft", "requests_wait"),
+                    lacks(_DP),
+                    lacks(symptom("slow_decode")),
+                ),
+                "first tokens wait behind long prompts",
             ),
         ),
         against=(Clue(2, symptom("slow_decode"), "running answers slow down as well"),),
@@ -527,7 +533,7 @@ ENTRIES = (
                 ),
                 "a small prefill budget with requests waiting",
             ),
-            Clue(3, symptom("prefill_budget"), "the prefill budget is named"),
+            Clue(1, symptom("prefill_budget"), "the prefill budget is named"),
             Clue(1.5, both(_IDLE, _WAIT, symptom("one_prefill_at_a_time")), "one request is prefilled at a time"),
         ),
         settle=Question("Does #new-token stop at max_prefill_tokens?", "prefill lines; ready line"),

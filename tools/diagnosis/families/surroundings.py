@@ -423,6 +423,7 @@ def _collective(view: View) -> Actions:
 
 def _batch_full(view: View) -> Actions:
     limit = view.value("--max-running-requests")
+    extra = max(1.0, view.value("--dp-size") or 1, limit if limit is not None and limit <= 4 else 1)
     return plan(
         upgrade("later versions clear the flag"),
         *(
@@ -431,7 +432,7 @@ def _batch_full(view: View) -> Actions:
                     view,
                     "raise",
                     "--max-running-requests",
-                    int(limit + max(1, (view.value("--dp-size") or 1))),
+                    int(limit + extra),
                     "until then one slot more per rank",
                     unit="requests",
                 )
@@ -977,7 +978,7 @@ ENTRIES = (
         "version.host_memory_leak",
         "Host memory grows with time and is not given back.",
         for_=(
-            Clue(4, symptom("host_memory_grows"), "host memory grows with time"),
+            Clue(5, symptom("host_memory_grows"), "host memory grows with time"),
             Clue(1, both(symptom("host_memory_grows"), _HICACHE), "with a host cache on"),
         ),
         act=_leak,
@@ -999,7 +1000,7 @@ ENTRIES = (
             ),
             Clue(
                 1.5,
-                both(symptom("hangs"), symptom("small_limit"), lacks(said("detokenizer_silent"))),
+                both(symptom("hangs"), symptom("overlap")),
                 "it hangs with a small running limit",
             ),
         ),
@@ -1079,7 +1080,12 @@ ENTRIES = (
                 ),
                 "after a burst or retraction nothing more is admitted",
             ),
-            Clue(2, said("batch_full_flag"), "the flag is named"),
+            Clue(6, said("batch_full_flag"), "the flag is named"),
+            Clue(
+                4,
+                both(symptom("hangs"), symptom("small_limit"), lacks(symptom("overlap"))),
+                "nothing more is admitted once the few slots were taken at once",
+            ),
             Clue(1, symptom("never_recovers"), "it never recovers"),
         ),
         act=_batch_full,

@@ -79,7 +79,8 @@ _OOM: Final = re.compile(
     re.I,
 )
 _HOST_OOM: Final = re.compile(
-    r"oom.?kill|killed process|out of memory: kill|host (?:memory|ram)|cgroup|oomkilled", re.I
+    r"oom.?kill|killed process|out of memory: kill|host\b|\brss\b|resident|node\b.*(?:ram|memory)|\bram\b|cgroup|oomkilled",
+    re.I,
 )
 _REACH = 40  # lines of a traceback that are looked at around the failed allocation
 

@@ -21,6 +21,11 @@ _SUB_USAGE: Final = re.compile(
 )
 _LIMIT: Final = re.compile(r"max_running_requests ?= ?(\d+)")
 _STATE: Final = re.compile(r"max_mamba_cache_size[ =:]+(\d+)|(\d+) (?:state|mamba) slots", re.I)
+_SLOTS: Final = re.compile(r"(?:across|of|holds?|with|has) (\d+) (?:state )?slots|(\d+) slots\b", re.I)
+_SLOTS_USED: Final = re.compile(
+    r"(?:peak|max\w*|most)[\w ]{0,20}slots (?:used|in use|busy)[^\d\n]{0,20}(\d+)|slots (?:used|in use|busy)[^\d\n]{0,20}(\d+)",
+    re.I,
+)
 _STATE_CAP: Final = re.compile(r"capped to (\d+) by the mamba state cache.*?(\d+) state slots per request", re.I)
 _POOLS: Final = re.compile(r"full_layer_tokens=(\d+), swa_layer_tokens=(\d+)")
 _SWA: Final = re.compile(r"swa pool[^.;\n]{0,20}?(\d[\d,]*) tokens", re.I)
@@ -91,8 +96,10 @@ def _usage(page: Page, line: str, number: int, grade: Grade) -> None:
 def _limits(page: Page, line: str, number: int, grade: Grade) -> None:
     if found := _LIMIT.search(line):
         page.add("running_limit", int(found.group(1)), number, grade=grade)
-    if found := _STATE.search(line):
+    if (found := _STATE.search(line)) or ((found := _SLOTS.search(line)) and re.search(r"mamba|state|ssm|recurrent", line, re.I)):
         page.add("state_slots", int(found.group(1) or found.group(2)), number, grade=grade)
+    if found := _SLOTS_USED.search(line):
+        page.add("state_slots_used", int(found.group(1) or found.group(2)), number, grade=grade)
     if found := _STATE_CAP.search(line):
         page.add("state_cap", int(found.group(1)), number, grade=grade)
         page.add("state_cap", int(found.group(2)), number, scope="slots_per_request", grade=grade)

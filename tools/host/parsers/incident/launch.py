@@ -42,7 +42,7 @@ def read(page: Page, text: str, *, everything: bool) -> None:
         name, value = found.group(1), (found.group(3) or "").strip("\"'`").rstrip(".,;:")
         if name in absent or name in ("--", "--no"):
             continue
-        if not value or _PROSE.match(value) or value.startswith(("(", "/", "&", "|")) and name != "--model-path":
+        if not value or _PROSE.match(value) or (value.startswith(("(", "/", "&", "|")) and name != "--model-path"):
             value = value if value.startswith("/") else "true"
         line = text.count("\n", 0, found.start()) + 1
         page.add("flag", "" if _PRIVATE.search(name) and "tokenizer" not in name else value, line, scope=name)

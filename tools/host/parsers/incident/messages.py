@@ -27,7 +27,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ("piecewise_failed", r"piecewise_cuda_graph_runner|warmup_compile|capture piecewise.*fail"),
     (
         "cuda_oom",
-        r"(?:cuda|hip) out of memory|outofmemoryerror|\boom in\b|torch\.cuda\.outofmemory|cublas_status_alloc_failed|cuda error: out of memory|(?<!host )(?<!of )\boom\b(?! ?kill)",
+        r"\booms?\b(?![- ]?kill)|(?:cuda|hip) out of memory|outofmemoryerror|\boom in\b|torch\.cuda\.outofmemory|cublas_status_alloc_failed|cuda error: out of memory",
     ),
     ("device_out_of_resources", r"hsa_status_error_out_of_resources|available free mem ?: 0 mb"),
     (
@@ -166,12 +166,17 @@ _TRIGGER: Final = re.compile(
     r"lmcache|mooncake|imbalance|unbalanced|capture|captur|total_num_tokens"
 )
 
+_HOST: Final = re.compile(
+    r"oom[- ]?kill|killed process|out of memory: kill|\bhost\b|\brss\b|resident|\bram\b|cgroup|oomkilled"
+)
+
 
 def read(page: Page, line: str, number: int, grade: Grade) -> None:
     """Every message of the table that this line holds."""
     low = line.lower()
     if not _TRIGGER.search(low):
         return
+    host = _HOST.search(low)
     for name, pattern in _PATTERNS:
-        if pattern.search(low):
+        if pattern.search(low) and not (host and name == "cuda_oom"):
             page.add("message", " ".join(line.split())[:_SHOWN], number, scope=name, grade=grade)

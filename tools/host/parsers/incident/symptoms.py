@@ -48,7 +48,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "pool_small",
-        r"(?:pool|cache|kv|max_total_num_tokens).{0,40}\b(?:small\w*|tiny|shrank|shrunk|only \d|little|half of|a fraction of|too few|less than (?:half|expected)|lost|dropped)|(?:small|tiny|little|less|smaller) (?:kv )?(?:pool|cache)|real .{0,30}pool ~?\d|only \d+k? tokens|few tokens",
+        r"(?:pool|cache|kv|max_total_num_tokens).{0,40}\b(?:small\w*|tiny|shrank|shrunk|only \d|little|half of|a fraction of|too few|less than (?:half|expected)|lost|dropped)|(?:small|tiny|little|less|smaller) (?:kv )?(?:pool|cache)|real .{0,30}pool ~?\d|only \d+k? tokens|few tokens|(?:pool|cache|kv)\b.{0,20}\btight\w*|tight\w* (?:kv|pool|cache)|(?:where|how).{0,30}(?:find|get|free) (?:more )?memory",
     ),
     (
         "no_cache_room",
@@ -56,7 +56,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "pool_varies",
-        r"(?:pool|kv|budget|tokens?|max_total_num_tokens).{0,60}(?:different|changes?|varies|vary|differs?|every (?:boot|start|restart|time))|(?:every|each) (?:boot|start|restart).{0,60}(?:different|another|changes?)|not the same (?:twice|after)",
+        r"(?:pool|kv|budget|tokens?|max_total_num_tokens).{0,60}(?:different|changes?|varies|vary|differs?|every (?:boot|start|restart|time))|(?:every|each|between) (?:identical )?(?:boots?|starts?|restarts?|launch\w*).{0,60}(?:different|another|changes?)|(?:different|another|moves?|varies|changes?).{0,60}(?:at |on |between )(?:every|each|identical) (?:boots?|starts?|restarts?|launch\w*)|not the same (?:twice|after)",
     ),
     (
         "looks_like_leak",
@@ -98,7 +98,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ("gpu_memory_out", rf"{_OOM}|out of resources"),
     (
         "serves_then_fails",
-        rf"(?:under load|hours later|hours into|after (?:some|a few|two|three|\d+)? ?(?:hours|minutes|days)|during (?:the )?(?:benchmark|traffic|prefill|decode)|first (?:real |image )?requests?|(?:twice|once) today|while serving|at (?:high|higher) (?:load|concurrency|request rates?)|on (?:long|large|big) (?:prompts?|requests?)|\d+k?[- ]?(?:token|k)? ?(?:text )?(?:prefill|prompt)|when (?:requests|traffic|load)|crashes under)",
+        r"(?:under load|hours later|hours into|after (?:some|a few|two|three|\d+)? ?(?:hours|minutes|days)|during (?:the )?(?:benchmark|traffic|prefill|decode)|first (?:real |image )?requests?|(?:twice|once) today|while serving|at (?:high|higher) (?:load|concurrency|request rates?)|on (?:long|large|big) (?:prompts?|requests?)|\d+k?[- ]?(?:token|k)? ?(?:text )?(?:prefill|prompt)|when (?:requests|traffic|load)|crashes under)",
     ),
     (
         "dies_at_start",
@@ -215,7 +215,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "one_tenant",
-        r"one (?:tenant|user|client|customer|huge prompt|long prompt|long request|big (?:prompt|request))|(?:single|one) (?:long|huge|large|big) (?:prompt|request|document)|everybody else|everyone else|other (?:users|tenants|clients)|noisy neighbo",
+        r"one (?:customer|tenant|user|client)(?:'s)?\b|(?:others?|everyone else|everybody else)(?:'s)?\b.{0,40}waits?|one (?:tenant|user|client|customer|huge prompt|long prompt|long request|big (?:prompt|request))|(?:single|one) (?:long|huge|large|big) (?:prompt|request|document)|everybody else|everyone else|other (?:users|tenants|clients)|noisy neighbo",
     ),
     (
         "many_conversations",
@@ -344,7 +344,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "host_memory_short",
-        r"(?:host|system|node|machine|cpu|server|box|ram)(?:'s)? ?(?:memory|ram)?.{0,50}(?:runs? out|ran out|exhausted|full|gone|out of memory|oom|swap\w*|not enough)|kills? (?:the |a |our )?(?:\d\w* )?(?:node|machine|box|pod|host)|(?:node|machine|box|pod|host) (?:dies|died|goes down|freezes|reboots|hangs|is killed|becomes unresponsive)",
+        r"(?:few|couple) hundred (?:megabytes|mb) (?:left|free)|(?:node|host|machine) free memory 0?\.|(?:host|system|node|machine|cpu|server|box|ram)(?:'s)? ?(?:memory|ram)?.{0,50}(?:runs? out|ran out|exhausted|full|gone|out of memory|oom|swap\w*|not enough)|kills? (?:the |a |our )?(?:\d\w* )?(?:node|machine|box|pod|host)|(?:node|machine|box|pod|host) (?:dies|died|goes down|freezes|reboots|hangs|is killed|becomes unresponsive)",
     ),
     (
         "killed_silently",
@@ -352,7 +352,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "host_memory_grows",
-        r"(?:host|system|cpu|resident|rss|ram)\b.{0,40}(?:grows?|growing|climbs?|climbing|creeps?|increases?|rises?|keeps)|memory (?:leak|grows).{0,40}(?:host|cpu|ram|rss)|(?:grows?|climbs?) .{0,30}(?:host|ram|rss)",
+        r"(?:host|system|cpu|resident|rss|ram|resident memory|workers?)\b.{0,40}(?:grows?|growing|climbs?|climbing|creeps?|increases?|rises?|keeps)|memory (?:leak|grows).{0,40}(?:host|cpu|ram|rss)|(?:grows?|climbs?) .{0,30}(?:host|ram|rss)",
     ),
     ("prefetching", r"prefetch\w*"),
     (
@@ -400,7 +400,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     # hangs
     (
         "hangs",
-        r"\bhangs?\b|\bhung\b|hanging|deadlock\w*|stuck\b|never (?:ends|completes?|finish\w*|returns?|answers?|comes? back|responds?)|frozen|freezes|just sits|no (?:progress|response|answer)|stops? (?:responding|answering)|unresponsive",
+        r"never answers?|no further (?:responses?|output|requests?)|nothing (?:comes|happens|more)|goes silent|stops? (?:serving|generating)|\bhangs?\b|\bhung\b|hanging|deadlock\w*|stuck\b|never (?:ends|completes?|finish\w*|returns?|answers?|comes? back|responds?)|frozen|freezes|just sits|no (?:progress|response|answer)|stops? (?:responding|answering)|unresponsive",
     ),
     ("first_request_hangs", r"first request (?:never|hangs?|does not)|never returns"),
     ("stragglers", r"stragglers?|a few .{0,40}(?:hang|never)|some requests? (?:never|hang)|nearly all requests finish"),
@@ -457,7 +457,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "pinned_buffers",
-        r"(?:nccl|pinned|communication|host) buffers?.{0,40}(?:pin|gb|gib|hold|take)|pins? \d+(?:\.\d+)? ?g|nccl.{0,30}(?:pin|gb|gib)|unevictable|mlocked",
+        r"shmem\b.{0,40}(?:gi?b|unreclaimable|unevictable)|unreclaimable|(?:nccl|pinned|communication|host) buffers?.{0,40}(?:pin|gb|gib|hold|take)|pins? \d+(?:\.\d+)? ?g|nccl.{0,30}(?:pin|gb|gib)|unevictable|mlocked",
     ),
     (
         "network_device",
@@ -498,7 +498,13 @@ _NOT: Final = (
     ("forgets_conversations", re.compile(r"no eviction|not evicted")),
     ("after_eviction", re.compile(r"no eviction|nothing is being evicted")),
     ("cache_full", re.compile(r"nowhere near full|not (?:nearly )?full|third full|half full|quarter full")),
-    ("gpu_memory_out", re.compile(r"oom[- ]?kill|decode out[- ]of[- ]memory (?:warning|happened)|titled|host")),
+    ("creeps", re.compile(r"\bhost\b|\brss\b|resident|\bram\b")),
+    (
+        "gpu_memory_out",
+        re.compile(
+            r"oom[- ]?kill|decode out[- ]of[- ]memory (?:warning|happened)|titled|\bhost\b|\brss\b|resident|\bram\b"
+        ),
+    ),
     ("hangs", re.compile(r"no crash, it just sits there in graph")),
 )
 _EXCEPT: Final = {term: pattern for term, pattern in _NOT}
