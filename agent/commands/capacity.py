@@ -179,6 +179,8 @@ def eval_kv(file: Path, as_json: bool) -> int:
     if not rows:
         raise UsageError(f"{file} has no rows.", "Give a file of observed starts.")
     found = score(rows)
+    for row in found["unread"]:
+        click.echo(f"{row}: a figure cannot be read; what it tests is left out.", err=True)
     if as_json:
         click.echo(json.dumps(found))
         return 0

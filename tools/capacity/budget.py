@@ -11,10 +11,12 @@ from tools.capacity.fraction import Card, automatic_fraction
 from tools.capacity.sums import GIB, Known, Missing, Sum, provenance
 from transcripts.facts import Facts, Grade
 
-# What must stay free for activations of the largest prefill; a vision tower takes its share in bursts.
-HEADROOM_GIB = 3.0
+# What should stay free for activations of the largest prefill; a vision tower takes its share in bursts. Below the
+# floor a plan does not fit, between the two it is tight.
+HEADROOM_FLOOR_GIB = 3.0
 HEADROOM_VISION_GIB = 4.0
-_FRACTION_STEP = 0.01
+FRACTION_STEP = 0.005
+_PRINT_GIB = 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,7 @@ def gpu_budget(facts: Facts) -> GpuBudget:
 
 def headroom_gib(server: Deployment) -> float:
     """GiB that stay free: more where a vision tower is loaded."""
-    return HEADROOM_VISION_GIB if server.shape and server.shape.vision else HEADROOM_GIB
+    return HEADROOM_VISION_GIB if server.shape and server.shape.vision else HEADROOM_FLOOR_GIB
 
 
 def budget_sum(server: Deployment) -> Sum | None:
@@ -138,12 +140,16 @@ def tokens_sum(server: Deployment) -> Sum | None:
     if cap is not None and cap.value < tokens:
         tokens, expression = int(cap.value) // server.page * server.page, "max_total_tokens"
         inputs |= {"max_total_tokens": cap.value}
+    # Free memory is printed to 0.01 GiB: that much the tokens may be off.
+    shown = _PRINT_GIB * (2 - (server.effective_fraction.value if server.effective_fraction else 0.0))
+    doubt = shown * GIB / (inputs["bytes_per_token"] + float(inputs.get("sliding_bytes_per_token", 0.0)))
     grade: Grade = "estimated" if draft is None and versions.draft_in_budget(server.version) else budget.grade
     if server.element is None or server.element.grade == "estimated":
         grade = "estimated"
     return Sum(
         "pool_tokens", expression, inputs, tokens, "tokens", grade, (*budget.sources, *_element_source(server)),
         source_line=versions.source_line(server.version, "sliding" if shape.sliding else "budget"),
+        low=max(0.0, tokens - doubt), high=tokens + doubt,
     )  # fmt: skip
 
 
@@ -200,6 +206,11 @@ def table_sum(server: Deployment) -> Sum | None:
     )
 
 
+def round_fraction_down(fraction: float) -> float:
+    """To a step that an operator would type."""
+    return round(floor(fraction / FRACTION_STEP + 1e-9) * FRACTION_STEP, 4)
+
+
 def automatic_sum(server: Deployment) -> Sum | None:
     """The fraction that the server would pick by itself, from the card and the settings."""
     card = server.card_mib
@@ -244,7 +255,7 @@ def fraction_sum(server: Deployment) -> Sum | None:
     spare = max(0.0, free.value - keep)
     burnt = [fact for fact in server.facts.all("oom_phase") if str(fact.value) not in ("load", "pools")]
     raised = now.value if burnt else now.value + spare / growth / before.value
-    value = max(now.value, floor(raised / _FRACTION_STEP + 1e-9) * _FRACTION_STEP)
+    value = max(now.value, round_fraction_down(raised))
     known = provenance(now, before, free)
     return Sum(
         "largest_fraction",

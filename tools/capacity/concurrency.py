@@ -82,13 +82,13 @@ def slots_for(facts: Facts, share: float = 0.9) -> Slots | tuple[Missing, ...]:
         "pool_wall", "pool_tokens / tokens_per_request", inputs, pool.value / held.value, "requests", known.grade,
         known.sources, source_line=versions.source_line(server.version, "admission"),
     )  # fmt: skip
-    graphs = server.fact("graph_max_bs") or server.number("cuda_graph_max_bs")
+    graphs = server.largest_graph
     return Slots(
         value=per_rank * groups,
         per_rank=per_rank,
         wall=wall,
         groups=groups,
-        covered_by_graphs=None if graphs is None else graphs.value >= per_rank,
+        covered_by_graphs=None if graphs is None else graphs >= per_rank,
         sums=(slot_sum, wall_sum),
         reserve=reserve_sum(server, pool, held, 0),
     )

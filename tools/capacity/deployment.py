@@ -10,6 +10,7 @@ from typing import Any
 
 from tools.capacity import pools
 from tools.capacity.errors import ConfigUnreadable
+from tools.capacity.fraction import Card
 from tools.capacity.shape import ModelShape
 from tools.capacity.sums import GIB, Known, Missing
 from transcripts.facts import Fact, Facts, Grade
@@ -311,6 +312,17 @@ class Deployment:
     def limit_is_default(self) -> bool:
         """Whether nobody typed the limit."""
         return self.typed("max_running_requests") is None
+
+    @property
+    def largest_graph(self) -> int | None:
+        """Largest decode batch that may be captured: as set, else the card's default; what the limit on running
+        requests leaves out of the capture comes in when the limit is raised. 0 without graphs."""
+        if self.switch("disable_cuda_graph"):
+            return 0
+        setting = self.number("cuda_graph_max_bs")
+        if setting is not None:
+            return int(setting.value)
+        return Card(self.card_mib.value, self.tp, self.pp).graph_max_bs if self.card_mib else None
 
     @property
     def tokens_per_request(self) -> Known | None:

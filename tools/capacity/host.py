@@ -190,15 +190,21 @@ def _own_check(server: Deployment) -> tuple[int, str]:
 
 
 def _numa(server: Deployment, per_rank: int) -> str:
-    """Whether the ranks of a node fit in the node, spread evenly; empty where nodes are not known."""
-    nodes = server.facts.all("numa_free_bytes")
-    if len(nodes) < 2:
+    """Whether the ranks of a node fit in the node, ranks and available memory spread as the nodes are sized.
+
+    A node's own MemFree leaves out the page cache, which gives way; so the machine's available memory is shared out.
+    Empty where nodes are not known.
+    """
+    totals = {fact.scope: float(fact.value) for fact in server.facts.all("numa_total_bytes")}
+    if len(totals) < 2:
         return ""
-    share = -(-server.ranks_here // len(nodes)) * per_rank
-    tight = [f"{node.scope} has {float(node.value) / GB:.0f} GB free" for node in nodes if float(node.value) < share]
+    share = -(-server.ranks_here // len(totals)) * per_rank
+    available = _available(server)[0]
+    rooms = {node: available * total / sum(totals.values()) for node, total in totals.items()}
+    tight = [f"{node} has about {room / GB:.0f} GB" for node, room in rooms.items() if room < share]
     if not tight:
-        return f"each of {len(nodes)} NUMA nodes has room for its ranks ({share / GB:.1f} GB)"
-    return f"ranks of one NUMA node need {share / GB:.1f} GB: {', '.join(tight)}; pages of the others are remote"
+        return f"each of {len(totals)} NUMA nodes has room for its ranks ({share / GB:.1f} GB)"
+    return f"the ranks of one NUMA node need {share / GB:.1f} GB: {', '.join(tight)}; the rest becomes remote memory"
 
 
 def _warnings(server: Deployment, kept: int, device: int) -> tuple[str, ...]:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from math import floor
 
 from tools.capacity import versions
-from tools.capacity.budget import fraction_sum, headroom_gib
+from tools.capacity.budget import HEADROOM_FLOOR_GIB, fraction_sum, headroom_gib, round_fraction_down
 from tools.capacity.deployment import Deployment
-from tools.capacity.scenario import Outcome, Scenarios, Settings, divides_attention, graph_gib_per_request
+from tools.capacity.scenario import Outcome, Scenarios, Settings, divides_attention
 from tools.capacity.shape import Latent
 from tools.capacity.sums import GIB, MIB, Missing, Sum
 from transcripts.facts import Facts
@@ -91,6 +90,7 @@ class Move:
     apply: Callable[[Settings], Settings]
     risk: str
     why_not: str = ""
+    unsupported: bool = False
 
 
 def _with_dcp(dcp: int, settings: Settings) -> Settings:
@@ -112,7 +112,8 @@ class Catalogue:
         dps, dcps = list(self._dp()), list(self._dcp())
         singles = [*slots, *fraction, *element, *dps, *dcps, *self._less_reserve()]
         found += [self.lever(move.name, (move,)) for move in singles]
-        for moves in self._combinations(element, fraction, dps, dcps):
+        supported = [move for move in fraction if not move.why_not]
+        for moves in self._combinations(element, supported, dps, dcps):
             found += self._combined(moves)
         found += self._hicache(element)
         return found
@@ -149,7 +150,9 @@ class Catalogue:
         if now is None or largest is None:
             return []
         if largest.value <= now.value + 1e-9:
-            return []
+            step = round(now.value + 0.01, 4)
+            why_not = "not supported: " + largest.line()
+            return [replace(self._fraction_move(step, "larger static fraction"), why_not=why_not, unsupported=True)]
         return [self._fraction_move(largest.value, "larger static fraction")]
 
     def _fraction_move(self, value: float, name: str) -> Move:
@@ -234,7 +237,7 @@ class Catalogue:
         free = self._server.free_now_gib
         now = self._now.settings.fraction
         spare = freed + (min(0.0, free.value - headroom_gib(self._server)) if free else 0.0)
-        raised = floor((now + max(0.0, spare) / (before.value if before else 1.0)) * 100 + 1e-9) / 100
+        raised = max(now, round_fraction_down(now + max(0.0, spare) / (before.value if before else 1.0)))
         up: tuple[Change, ...] = (("--mem-fraction-static", f"{now:g}", f"{raised:g}"),) if raised > now else ()
 
         def apply(settings: Settings) -> Settings:
@@ -246,35 +249,41 @@ class Catalogue:
                 speculative=settings.speculative and not off,
             )
 
-        return Move(name, (*changes, *up), apply, risk, "" if up else "what it frees is less than 0.01 of the fraction")
+        return Move(
+            name, (*changes, *up), apply, risk, "" if up else "what it frees is less than a step of the fraction"
+        )
 
     def _smaller_chunk(self) -> Iterator[Move]:
-        chunk = self._server.fact("chunked_prefill_size") or self._server.number("chunked_prefill_size")
+        """Half the chunk needs half the activations; no more comes back than prefill was seen to take."""
+        server = self._server
+        chunk = server.fact("chunked_prefill_size") or server.number("chunked_prefill_size")
+        ready, now = server.fact("free_after_boot_gib"), server.free_now_gib
         if chunk is None or chunk.value < 2 * _SMALLEST_CHUNK:
             return
         half = int(chunk.value) // 2
-        freed = (chunk.value - half) * _CHUNK_MIB_PER_TOKEN * MIB / GIB
+        seen = (ready.value - now.value) / 2 if ready and now else 0.0
+        freed = min((chunk.value - half) * _CHUNK_MIB_PER_TOKEN * MIB / GIB, max(0.0, seen))
         yield self._freeing(
             "half the prefill chunk",
             (("--chunked-prefill-size", str(int(chunk.value)), str(half)),),
             freed,
-            "prefill gets slower; the gain is the version's own allowance of 1.5 MiB a token: measure it",
+            "prefill gets slower; what it frees is half of what the load was seen to take: measure it",
         )
 
     def _fewer_graphs(self) -> Iterator[Move]:
-        largest = self._server.fact("graph_max_bs") or self._server.number("cuda_graph_max_bs")
-        limit = self._server.running_limit
-        if largest is None or limit is None or not self._has("--cuda-graph-max-bs"):
+        """Graphs for half of the batches that are captured now."""
+        server = self._server
+        taken, largest, limit = server.fact("graph_gib", "target"), server.largest_graph, server.running_limit
+        if taken is None or not largest or limit is None or not self._has("--cuda-graph-max-bs"):
             return
-        enough = max(8, -(-int(limit.value) // 8) * 8)
-        if enough >= largest.value:
+        half = int(min(largest, limit.value)) // 2
+        if half < 1:
             return
-        each, _ = graph_gib_per_request(self._server)
         yield self._freeing(
-            "graphs only up to the limit",
-            (("--cuda-graph-max-bs", str(int(largest.value)), str(enough)),),
-            (largest.value - enough) * each,
-            "larger batches would decode without graphs",
+            "graphs for half the batches",
+            (("--cuda-graph-max-bs", str(largest), str(half)),),
+            taken.value / 2,
+            f"batches over {half} decode without graphs, much slower; what it frees is an estimate",
         )
 
     def _no_speculation(self) -> Iterator[Move]:
@@ -371,6 +380,10 @@ class Catalogue:
         outcome = self._outcome(moves)
         now = self._now
         reasons = [move.why_not for move in moves if move.why_not]
+        risks = [move.risk for move in moves]
+        free, keep = outcome.gpu_free_gib, headroom_gib(self._server)
+        if outcome.gpu_fits and moves and free is not None and free < keep - 0.05:
+            risks.append(f"tight: {free:.1f} GiB stay free where {keep:g} should")
         if not outcome.gpu_fits:
             reasons.append(self._gpu_reason(outcome))
         if not outcome.host_fits:
@@ -395,8 +408,8 @@ class Catalogue:
             running_factor=outcome.running / now.running if outcome.running is not None and now.running else None,
             prefix_factor=outcome.prefix_tokens / now.prefix_tokens if now.prefix_tokens else 0.0,
             restart=bool(moves),
-            risk="; ".join(dict.fromkeys(move.risk for move in moves)),
-            fits=outcome.gpu_fits and outcome.host_fits,
+            risk="; ".join(dict.fromkeys(risk for risk in risks if risk)),
+            fits=outcome.gpu_fits and outcome.host_fits and not any(move.unsupported for move in moves),
             binds=outcome.binds,
             gpu_free_gib=outcome.gpu_free_gib,
             pool_gib=outcome.pool_gib,
@@ -416,4 +429,4 @@ class Catalogue:
     def _gpu_reason(self, outcome: Outcome) -> str:
         if outcome.tokens <= 0:
             return "no memory is left for a pool"
-        return f"{outcome.gpu_free_gib:.1f} GiB would stay free, {headroom_gib(self._server):g} are needed"
+        return f"{outcome.gpu_free_gib:.1f} GiB would stay free, {HEADROOM_FLOOR_GIB:g} at least are needed"

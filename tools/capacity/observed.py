@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import floor
+from math import floor, isfinite
 
 from tools.capacity import pools, versions
 from tools.capacity.errors import RowsUnreadable
@@ -58,9 +58,10 @@ class Start:
 
     def number(self, name: str) -> float | None:
         try:
-            return float(self.text(name))
+            value = float(self.text(name))
         except ValueError:
             return None
+        return value if isfinite(value) else None
 
     def whole(self, name: str, default: int = 0) -> int:
         value = self.number(name)
@@ -160,18 +161,23 @@ class Start:
         return False if dated and dated < "2026-05" else None
 
 
-def compare(rows: Sequence[Row]) -> list[Comparison]:
-    """Everything that the rows let one test. Raises RowsUnreadable where columns are missing."""
+def compare(rows: Sequence[Row]) -> tuple[list[Comparison], list[str]]:
+    """Everything that the rows let one test, and the ids of rows with a figure that cannot be read.
+
+    Raises RowsUnreadable where columns are missing.
+    """
     if rows and (lacking := [name for name in _NEEDED if name not in rows[0]]):
-        raise RowsUnreadable(
-            f"the file lacks the columns {', '.join(lacking)}.", "It should have those of a start log."
-        )
+        raise RowsUnreadable(f"the file lacks the columns {', '.join(lacking)}.", "Give a file of observed starts.")
     found: list[Comparison] = []
+    unread: list[str] = []
     for row in rows:
         start = Start(row)
         for test in (_size, _draft, _state, _state_slots, _split, _host, _tokens, _fraction, _running):
-            found += test(start)
-    return found
+            try:
+                found += test(start)
+            except (ValueError, TypeError, ZeroDivisionError):
+                unread.append(start.text("id"))
+    return found, list(dict.fromkeys(unread))
 
 
 def _compared(start: Start, group: str, what: str, want: float, got: float, slack: float) -> Comparison:
@@ -338,7 +344,7 @@ def budget_gib(start: Start) -> float | None:
 def _tokens(start: Start) -> Iterator[Comparison]:
     """Tokens of the pool from free memory, by the version's own steps; capped pools test nothing."""
     want, rest, cell = start.tokens, budget_gib(start), start.bytes_per_token
-    if want is None or rest is None or cell is None or start.text("capped"):
+    if want is None or rest is None or cell is None or start.text("capped") or start.text("arch_src") == "unknown":
         return
     charged = start.number("budget_cell_bytes") or cell + (start.number("unlogged_bytes") or 0.0)
     budget = rest * GIB

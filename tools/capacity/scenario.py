@@ -6,13 +6,16 @@ from dataclasses import dataclass, replace
 from math import floor
 
 from tools.capacity import pools, versions
-from tools.capacity.budget import budget_sum, headroom_gib, slots_of
+from tools.capacity.budget import HEADROOM_FLOOR_GIB, budget_sum, slots_of
 from tools.capacity.concurrency import slots_per_request
 from tools.capacity.deployment import Deployment, missing_memory, missing_shape
 from tools.capacity.host import memory_limit
 from tools.capacity.shape import Heads, ModelShape
 from tools.capacity.sums import GB, GIB, MIB, Missing, Sum, weakest
 from transcripts.facts import Grade
+
+# The version's own allowance for a captured request (sglang 0.5.9 srt/server_args.py:1029).
+_GRAPH_MIB_PER_REQUEST = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,18 @@ class Scenarios:
     def __init__(self, server: Deployment) -> None:
         self.server = server
         self.missing = _missing(server)
+        self._correction = 1.0
+        if not self.missing:
+            self._correction = self._measured()
+
+    def _measured(self) -> float:
+        """What the printed pool differs from the sum by: free memory is printed to 0.01 GiB, the pool to the token."""
+        printed = self.server.pool_tokens
+        summed = self.evaluate(self.now).tokens_per_pool
+        if printed is None or not summed or self.server.number("max_total_tokens"):
+            return 1.0
+        factor = printed.value / summed
+        return factor if 0.9 < factor < 1.1 else 1.0
 
     @property
     def now(self) -> Settings:
@@ -71,7 +86,7 @@ class Scenarios:
             element=element.value if element else 2.0,
             dp=server.dp if server.dp_attention else 1,
             dcp=server.dcp,
-            limit=None if typed is None else int(typed.value),
+            limit=None if typed is None or (server.algorithm and server.limit_is_default) else int(typed.value),
             speculative=bool(server.algorithm),
             ratio=ratio.value if ratio else 0.0,
         )
@@ -85,6 +100,7 @@ class Scenarios:
         layout = replace(server.layout, attn_tp=attn_tp, element=settings.element, dcp=settings.dcp)
         rest, sums = self._rest(settings, shape)
         tokens, slots = self._tokens(settings, shape, layout, rest)
+        tokens = int(tokens * self._correction + 1e-6) // layout.page * layout.page
         groups = self._groups(settings)
         running, binds = self._running(settings, tokens, slots)
         cell = pools.full_bytes_per_token(shape, layout) / settings.dcp
@@ -118,7 +134,7 @@ class Scenarios:
             host_fits=host <= limit or settings.ratio == 0,
             largest_ratio=largest,
             gpu_free_gib=free,
-            gpu_fits=tokens > 0 and (free is None or free >= headroom_gib(server) - 0.06 or self._no_worse(free)),
+            gpu_fits=tokens > 0 and (free is None or free >= HEADROOM_FLOOR_GIB or self._no_worse(free)),
             pool_gib=one / GIB,
             grade=weakest(entry.grade for entry in sums),
             sums=tuple(sums),
@@ -230,7 +246,9 @@ class Scenarios:
         if rows_now is not None and server.context_len:
             rows = self.limit_per_pool(settings, tokens)
             table = pools.request_table_bytes(1, server.context_len, server.draft_tokens)
-            left -= (rows - rows_now.value) * table / GIB
+            graphs = server.largest_graph or 0
+            captured = min(rows, graphs) - min(rows_now.value, graphs)
+            left -= (rows - rows_now.value) * table / GIB + captured * _GRAPH_MIB_PER_REQUEST * MIB / GIB
         return left
 
 
@@ -251,14 +269,6 @@ def attention_bytes_per_element(server: Deployment) -> tuple[float, Grade]:
     if "fp8" in method or "fp8" in str(block.get("fmt")):
         return 1.0, "derived"
     return 2.0, "estimated"
-
-
-def graph_gib_per_request(server: Deployment) -> tuple[float, Grade]:
-    """GiB of decode graphs per captured request: as the capture took it, else the version's own allowance of 2 MiB."""
-    taken, largest = server.fact("graph_gib", "target"), server.fact("graph_max_bs")
-    if taken and largest and largest.value > 0:
-        return taken.value / largest.value, "estimated"
-    return 2 * MIB / GIB, "estimated"
 
 
 def divides_attention(shape: ModelShape, tp: int, parts: int) -> bool:

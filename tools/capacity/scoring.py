@@ -11,11 +11,11 @@ GROUPS = ("size", "tokens", "host", "state", "draft", "auto_fraction", "running"
 
 
 def score(rows: Sequence[Row]) -> dict[str, Any]:
-    """`{v, size: {n, inside_rounding, median, p90, max}, tokens: …, inferred: {size: …}, rows: […]}`.
+    """`{v, size: {n, inside_rounding, median, p90, max}, tokens: …, inferred: {size: …}, rows: […], unread: [id]}`.
 
     Errors are absolute fractions in the sums and signed in the rows; a group without a row has n 0 and null errors.
     """
-    found = compare(rows)
+    found, unread = compare(rows)
     known = [one for one in found if not one.inferred]
     fitted = [one for one in found if one.inferred]
     return {
@@ -33,6 +33,7 @@ def score(rows: Sequence[Row]) -> dict[str, Any]:
             }
             for one in found
         ],
+        "unread": unread,
     }
 
 

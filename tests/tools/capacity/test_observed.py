@@ -9,6 +9,7 @@ import pytest
 
 from tests.needs import shared
 from tools.capacity import score
+from tools.capacity.errors import RowsUnreadable
 
 BASE = {"id": "x1", "arch_src": "known", "kv_kind": "", "max_total_num_tokens": "", "kv_size_gb": ""}
 
@@ -72,3 +73,19 @@ def test_a_capped_pool_does_not_test_the_budget() -> None:
     memory = {"mem_fraction_static": "0.8", "avail_mem_before_load_gb": "78", "avail_mem_after_load_gb": "50"}
     assert one(**shape, **memory, max_total_num_tokens="4096", capped="max_total_tokens")["tokens"]["n"] == 0
     assert one(**shape, **memory, max_total_num_tokens="4096")["tokens"]["n"] == 1
+
+
+def test_a_row_that_cannot_be_read_is_named_and_the_others_count() -> None:
+    good = {"kv_kind": "mha", "n_kv_heads": "8", "head_dim": "128", "kv_layers": "32", "max_total_num_tokens": "1000"}
+    rows = [
+        {**BASE, **good, "kv_size_gb": "0.12"},
+        {**BASE, **good, "id": "x2", "mamba_slots": "9", "lin_spec": "gdn:1"},
+    ]
+    found = score(rows)
+    assert found["unread"] == ["x2"]
+    assert found["size"]["n"] == 1
+
+
+def test_a_file_without_the_columns_is_refused() -> None:
+    with pytest.raises(RowsUnreadable, match="kv_kind"):
+        score([{"id": "x1"}])
