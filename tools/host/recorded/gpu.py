@@ -104,6 +104,9 @@ _SMI = Options(
 
 def nvidia_smi(found: tuple[Card, ...], running: Iterable[Process], now: str, argv: list[str]) -> tuple[int, str, str]:
     """As nvidia-smi answers. `running` are the processes of the host; those with a rank hold a card."""
+    if argv[1:2] == ["nvlink"]:
+        # No links on these cards: only their names are printed, whatever is asked about links.
+        return 0, _names(found), ""
     try:
         asked = parse(_SMI, argv[1:])
     except UsageMistake as mistake:
@@ -119,11 +122,9 @@ def nvidia_smi(found: tuple[Card, ...], running: Iterable[Process], now: str, ar
         ]
         return _query(fields, formats, rows, now)
     if asked.has("list"):
-        return 0, "".join(f"GPU {card.index}: {card.gpus.name} (UUID: {card.uuid})\n" for card in chosen), ""
+        return 0, _names(chosen), ""
     if asked.operands[:1] == ["topo"]:
         return 0, _topology(found), ""
-    if asked.operands[:1] == ["nvlink"]:
-        return 0, "".join(f"GPU {card.index}: {card.gpus.name} (UUID: {card.uuid})\n" for card in chosen), ""
     if asked.operands[:1] == ["dmon"]:
         return 0, _dmon(chosen, int(asked.last("count") or 1)), ""
     if asked.has("query"):
@@ -169,6 +170,10 @@ def _column(name: str, now: str) -> tuple[str, Read] | None:
         return None
     unit, read = field
     return unit, lambda card, process: read(card)
+
+
+def _names(found: Iterable[Card]) -> str:
+    return "".join(f"GPU {card.index}: {card.gpus.name} (UUID: {card.uuid})\n" for card in found)
 
 
 def held_mib(card: Card) -> int:

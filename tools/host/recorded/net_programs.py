@@ -46,6 +46,7 @@ _CURL = Options(
         "output": "output",
         "max-filesize": "size",
         "proto": "proto",
+        "max-redirs": "redirects",
         "noproxy": "proxy",
         "range": "range",
         "r": "range",
