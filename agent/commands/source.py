@@ -1,4 +1,4 @@
-"""`flags`, `rules`, `check`, `upgrade` and `source`: what an SGLang version's own code says, with no model and no host."""
+"""`flags`, `rules`, `check`, `upgrade`, `source`: what the code of an SGLang version says, with no model."""
 
 from __future__ import annotations
 
@@ -55,14 +55,19 @@ async def _open(version: str | None, path: Path | None, host: str | None = None)
 async def _version_on(target: str) -> str:
     """The version that a host runs, from its files. Raises HostError, Inconclusive."""
     from tools import host as hosts
+    from tools.host.parsers import parse
     from transcripts.errors import Inconclusive
+    from transcripts.facts import Evidence, Fact, Facts
 
+    facts: list[Fact] = []
     async with hosts.connect(target) as host:
-        looked = await hosts.look(host)
-    version = looked.facts.text("version")
+        async for seen in hosts.look(host):
+            figures = (seen.host, seen.at, seen.exit, seen.text, seen.truncated, seen.seconds, seen.problem)
+            facts += parse(Evidence("E1", seen.probe, seen.command, *figures))
+    version = Facts(facts).text("version")
     if not version:
         raise Inconclusive(f"which SGLang {target} runs was not found out.", "Pass --version V or --source PATH.")
-    return str(version)
+    return version
 
 
 @click.command()
@@ -163,6 +168,8 @@ def _say(problems: tuple[Problem, ...], otherwise: str) -> None:
 @JSON
 def upgrade(before: str, after: str, command: str | None, as_json: bool) -> int:
     """Show what changes from version BEFORE to version AFTER, for all flags or for one command."""
+    from tools.source import parse_launch
+    from tools.source.pools import pool_notes
     from tools.source.upgrade import compare, for_command
 
     async def both() -> tuple[Source, Source]:
@@ -173,6 +180,8 @@ def upgrade(before: str, after: str, command: str | None, as_json: bool) -> int:
     problems: tuple[Problem, ...] = ()
     if command is not None:
         _, problems = for_command(command, old.catalogue(), new.catalogue(), result, new.handler_rules())
+        launch = parse_launch(command, old.catalogue())
+        problems = (*problems, *asyncio.run(pool_notes(launch, old, new)))
     if as_json:
         _print(
             {

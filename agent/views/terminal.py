@@ -243,9 +243,10 @@ def _changes(document: Json) -> RenderableType | None:
 
 
 def change_line(change: Json) -> str:
-    """`set --max-running-requests: (default) -> 72 requests`."""
+    """`set --max-running-requests: (not set) -> 72 requests`; a switch has no value, an upgrade may have no target."""
     before = "(not set)" if change["from"] is None else change["from"]
-    after = "(removed)" if change["to"] is None else change["to"]
+    without = {"set": "on", "remove": "(removed)", "upgrade": "a newer version"}
+    after = without.get(change["do"], "?") if change["to"] is None else change["to"]
     return f"{change['do']} {change['flag']}: {before} -> {after} {change['unit'] or ''}".rstrip()
 
 
