@@ -9,7 +9,8 @@ import ast
 from dataclasses import dataclass
 from typing import Any
 
-from tools.source.folding import MISSING, ClassRef, Folder, Module, Scope, Unfoldable
+from tools.source.folding import Folder, Unfoldable
+from tools.source.modules import MISSING, ClassRef, Module, Scope, absolute
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,8 +114,6 @@ def opened(node: ast.expr, scope: Scope, folder: Folder) -> ast.expr:
     if isinstance(node, ast.Name):
         bound = scope.module.bound.get(node.id)
         if isinstance(bound, ast.ImportFrom):
-            from tools.source.folding import absolute
-
             source = folder.modules.by_name(absolute(scope.module, bound))
             bound = None if source is None else source.bound.get(node.id)
         if isinstance(bound, (ast.Assign, ast.AnnAssign)) and isinstance(bound.value, ast.Subscript):

@@ -9,9 +9,20 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
+
+from tools.source.modules import (
+    MISSING,
+    ClassRef,
+    External,
+    Field,
+    FunctionRef,
+    Member,
+    Module,
+    Modules,
+    Scope,
+    absolute,
+)
 
 DEPTH_LIMIT: Final = 40
 STEPS_LIMIT: Final = 200_000
@@ -22,141 +33,17 @@ PURE: Final[dict[str, Callable[..., Any]]] = {
     "tuple": tuple, "set": set, "frozenset": frozenset, "dict": dict, "list": list, "abs": abs, "repr": repr,
 }  # fmt: skip
 METHODS: Final = frozenset(
-    "lower upper strip lstrip rstrip replace split join format keys values items copy startswith endswith title "
-    "removeprefix removesuffix union intersection difference index count get".split()
+    {
+        *("lower", "upper", "strip", "lstrip", "rstrip", "replace", "split", "join", "format", "title"),
+        *("startswith", "endswith", "removeprefix", "removesuffix", "index", "count", "keys", "values", "items"),
+        *("get", "copy", "union", "intersection", "difference"),
+    }
 )
-MUTATORS: Final = frozenset("append extend add update remove discard insert".split())
+MUTATORS: Final = frozenset(["append", "extend", "add", "update", "remove", "discard", "insert"])
 
 
 class Unfoldable(Exception):
     """The value is not known before the code runs."""
-
-
-@dataclass(frozen=True, slots=True)
-class External:
-    """A name of a package that is not in the tree, like argparse.SUPPRESS."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """A field of a record class; `default` is MISSING where there is none."""
-
-    name: str
-    default: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """A member of an enum."""
-
-    name: str
-    value: Any
-
-
-@dataclass(slots=True, eq=False)
-class Module:
-    """One file of the tree, parsed."""
-
-    name: str
-    path: str
-    tree: ast.Module
-    bound: dict[str, ast.AST] = field(default_factory=dict)
-    stars: list[ast.ImportFrom] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ClassRef:
-    module: Module
-    node: ast.ClassDef
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class FunctionRef:
-    module: Module
-    node: ast.FunctionDef | ast.AsyncFunctionDef
-
-
-@dataclass(slots=True)
-class Scope:
-    """Where a name is looked up: local values, then the class, then the module."""
-
-    module: Module
-    local: dict[str, Any] = field(default_factory=dict)
-    owner: ClassRef | None = None
-
-
-MISSING: Final = External("MISSING")
-
-
-class Modules:
-    """The modules of a tree, parsed when first asked for."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self._known: dict[str, Module | None] = {}
-
-    def by_path(self, path: str) -> Module | None:
-        """The module at a path from the package root; None if there is none or it does not parse."""
-        name = "sglang." + path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-        if name not in self._known:
-            self._known[name] = self._parse(name, path)
-        return self._known[name]
-
-    def by_name(self, name: str) -> Module | None:
-        """The module `sglang.a.b`; None if the tree has none."""
-        if name in self._known:
-            return self._known[name]
-        if name != "sglang" and not name.startswith("sglang."):
-            return None
-        stem = name.removeprefix("sglang").lstrip(".").replace(".", "/")
-        for path in (f"{stem}.py", f"{stem}/__init__.py".lstrip("/")):
-            if (self.root / path).is_file():
-                self._known[name] = self._parse(name, path)
-                return self._known[name]
-        self._known[name] = None
-        return None
-
-    def _parse(self, name: str, path: str) -> Module | None:
-        try:
-            tree = ast.parse((self.root / path).read_bytes())
-        except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-            return None
-        module = Module(name, path, tree)
-        _bind(module, tree.body)
-        return module
-
-
-def _bind(module: Module, body: list[ast.stmt]) -> None:
-    """Note what each name of a module was last bound to; conditional bindings never replace plain ones."""
-    nested: list[ast.stmt] = []
-    for statement in body:
-        match statement:
-            case ast.Assign(targets=targets):
-                for target in targets:
-                    if isinstance(target, ast.Name):
-                        module.bound[target.id] = statement
-            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr()):
-                module.bound[name] = statement
-            case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                module.bound[name] = statement
-            case ast.Import() | ast.ImportFrom():
-                for alias in statement.names:
-                    if alias.name == "*" and isinstance(statement, ast.ImportFrom):
-                        module.stars.append(statement)
-                    else:
-                        module.bound[alias.asname or alias.name.split(".")[0]] = statement
-            case ast.If(body=inner, orelse=other):
-                nested += [*inner, *other]
-            case ast.Try(body=inner, handlers=handlers):
-                nested += [*inner, *(each for handler in handlers for each in handler.body)]
-    if nested:
-        behind = Module(module.name, module.path, module.tree)
-        _bind(behind, nested)
-        for name, node in behind.bound.items():
-            module.bound.setdefault(name, node)
-        module.stars += behind.stars
 
 
 class Folder:
@@ -199,11 +86,11 @@ class Folder:
                 return set(self._items(items, scope))
             case ast.Dict(keys=keys, values=values):
                 found: dict[Any, Any] = {}
-                for key, value in zip(keys, values, strict=True):
+                for key, item in zip(keys, values, strict=True):
                     if key is None:
-                        found.update(self.fold(value, scope))
+                        found.update(self.fold(item, scope))
                     else:
-                        found[self.fold(key, scope)] = self._loosely(value, scope)
+                        found[self.fold(key, scope)] = self._loosely(item, scope)
                 return found
             case ast.JoinedStr(values=parts):
                 return "".join(str(self._part(part, scope)) for part in parts)
@@ -426,7 +313,7 @@ class Folder:
                         found.append(Member(name, self._loosely(value, Scope(owner.module))))
         return found
 
-    def _call(self, node: ast.Call, scope: Scope) -> Any:  # noqa: C901 - one case for each kind of callee
+    def _call(self, node: ast.Call, scope: Scope) -> Any:
         if isinstance(node.func, ast.Attribute):
             declared = self._environment(node, scope)
             if declared is not MISSING:
@@ -515,8 +402,9 @@ class Folder:
         match statement:
             case ast.Return(value=value):
                 return None if value is None else self.fold(value, scope)
-            case ast.Assign(targets=[ast.Name(id=name)], value=value) | ast.AnnAssign(
-                target=ast.Name(id=name), value=ast.expr() as value
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=value)
+                | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
             ):
                 scope.local[name] = self.fold(value, scope)
             case ast.AugAssign(target=ast.Name(id=name), op=operator, value=value):
@@ -539,17 +427,6 @@ class Folder:
             case _:
                 raise Unfoldable(ast.unparse(statement)[:200])
         return MISSING
-
-
-def absolute(module: Module, node: ast.ImportFrom) -> str:
-    """The full name of the module an import reads from."""
-    if not node.level:
-        return node.module or ""
-    parts = module.name.split(".")
-    if not module.path.endswith("__init__.py"):
-        parts = parts[:-1]
-    parts = parts[: len(parts) - node.level + 1]
-    return ".".join([*parts, *([node.module] if node.module else [])])
 
 
 def _before(owner: ClassRef, statement: ast.stmt) -> ClassRef:

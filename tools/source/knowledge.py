@@ -1,6 +1,6 @@
 """What is worked out about a tree, kept beside it: its catalogue, the rules of its handlers, those of a flag.
 
-    trees/DIGEST/catalogue-N.json   handlers-N.json   rules-N/FLAG.json      N: format of what is kept
+trees/DIGEST/catalogue-N.json   handlers-N.json   rules-N/FLAG.json      N: format of what is kept
 """
 
 from __future__ import annotations
@@ -9,20 +9,20 @@ import json
 import re
 import tempfile
 import threading
-from dataclasses import astuple
+from dataclasses import astuple, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
 from tools.source import search as searching
 from tools.source.catalogue import FlagCatalogue, dump, load
-from tools.source.folding import Modules
+from tools.source.modules import Modules
 from tools.source.parser_reader import read_flags
 from tools.source.rule_scan import Rule
 from tools.source.rules import HANDLERS, Family, Follower, about, family_of, readers, scan_handlers
 from tools.source.store import Placed
 
-FORMAT: Final = 3
+FORMAT: Final = 6
 READERS_SHOWN: Final = 8
 HANDLERS_SHOWN: Final = 10
 SECONDS: Final = 20.0
@@ -103,8 +103,7 @@ class Knowledge:
         flag = catalogue.get(name)
         lines = [f"{flag.name} (dest {flag.dest}, default {flag.default!r})", f"defined  {flag.at}"]
         own = [rule for rule in self.handlers() if flag.dest in rule.flags]
-        for rule in own[:HANDLERS_SHOWN]:
-            lines.append(f"handled  {rule.at}: in {rule.where}: {rule.quote}")
+        lines += [f"handled  {rule.at}: in {rule.where}: {rule.quote}" for rule in own[:HANDLERS_SHOWN]]
         if len(own) > HANDLERS_SHOWN:
             lines.append(f"         and {len(own) - HANDLERS_SHOWN} more: ask for its rules")
         files = [path for path in self._holding([flag.dest]) if not path.startswith(HANDLERS)]
@@ -146,11 +145,16 @@ def _rules_text(rules: list[Rule]) -> str:
     return json.dumps([astuple(rule) for rule in rules], separators=(",", ":"), ensure_ascii=False)
 
 
+def _plain(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
 def _rules_in(text: str | None) -> list[Rule] | None:
     try:
         rows: list[list[Any]] = json.loads(text) if text else []
         if not text:
             return None
-        return [Rule(*(tuple(value) if isinstance(value, list) else value for value in row)) for row in rows]
+        names = [each.name for each in fields(Rule)]
+        return [Rule(**dict(zip(names, map(_plain, row), strict=True))) for row in rows]
     except (ValueError, TypeError):
         return None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tools.source.catalogue import Dynamic, Flag, FlagCatalogue
 from tools.source.foreign import FOREIGN
-from tools.source.rule_scan import Rule
+from tools.source.rule_scan import CALLED, Rule
 from tools.source.weigh import UNKNOWN, holds, value_of
 from transcripts.errors import UsageError
 
@@ -20,7 +20,18 @@ if TYPE_CHECKING:
 
 Severity = Literal["error", "warning", "note"]
 Kind = Literal[
-    "unknown", "foreign", "abbreviation", "ambiguous", "value", "missing", "deprecated", "repeated", "stray", "rule", "override"
+    "unknown",
+    "foreign",
+    "abbreviation",
+    "ambiguous",
+    "value",
+    "missing",
+    "deprecated",
+    "repeated",
+    "stray",
+    "rule",
+    "override",
+    "pool",
 ]
 ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*=.*", re.S)
 NUMBER: Final = re.compile(r"-\d+(?:\.\d*)?|-\.\d+")
@@ -288,15 +299,25 @@ def values_of(launch: Launch, catalogue: FlagCatalogue) -> tuple[dict[str, Any],
 def _rules(launch: Launch, catalogue: FlagCatalogue, rules: Sequence[Rule]) -> list[Problem]:
     """Rules that are certain to apply to these values, and that something given brings about."""
     values, given = values_of(launch, catalogue)
+    plain, _ = values_of(Launch((), tuple(each for each in launch.given if each.flag.required), (), (), ()), catalogue)
+    dispatched = _dispatched(launch, rules)
+    values |= dict.fromkeys(dispatched, True)
+    chosen = {dest for dest in given if dest not in values or values[dest] != plain.get(dest)}
     found: list[Problem] = []
     changed: dict[str, Rule] = {}
     for rule in rules:
-        asked = (given | set(changed)) & _condition_names(rule)
+        asked = (chosen | set(changed)) & _condition_names(rule)
+        asked |= {dispatched[each] for each in rule.conditions if each in dispatched}
         later = all(rule.path == changed[dest].path and rule.line > changed[dest].line for dest in asked - given)
-        if not asked & given or not later or not all(holds(each, values, rule.terms) for each in rule.conditions):
-            continue
+        known = values
         if rule.kind in ("raise", "assert"):
-            name = _first_name(asked & given, catalogue)
+            known = _certain(rule, values, given | set(changed), rules)
+        if not asked & chosen or not later or not all(holds(each, known, rule.terms) for each in rule.conditions):
+            continue
+        if all(holds(each, plain, rule.terms) for each in rule.conditions):
+            continue  # the server does that whatever is given
+        if rule.kind in ("raise", "assert"):
+            name = _first_name(asked & chosen, catalogue)
             found.append(Problem("rule", "error", name, rule.effect, at=rule.at, quote=rule.quote))
         elif rule.kind == "override" and not _settled(rule, values):
             set_here = [dest for dest in rule.sets if dest in given]
@@ -306,6 +327,39 @@ def _rules(launch: Launch, catalogue: FlagCatalogue, rules: Sequence[Rule]) -> l
             found.append(Problem("override", severity, name, said, at=rule.at, quote=rule.quote))
             _apply(rule, values, changed)
     return found
+
+
+def _dispatched(launch: Launch, rules: Sequence[Rule]) -> dict[str, str]:
+    """Handlers that are reached through a table and named for a value that is given (`_handle_eagle` for EAGLE3).
+
+    Their marker in conditions, and the destination of the flag that has the value.
+    """
+    stems: dict[str, str] = {}
+    for each in launch.given:
+        for value in each.values:
+            match = re.match(r"[A-Za-z]{3,}", value)
+            if match is not None and (isinstance(each.flag.choices, tuple) or value.isupper()):
+                stems[match[0].lower()] = each.flag.dest
+    found: dict[str, str] = {}
+    for marker in {each for rule in rules for each in rule.conditions if each.endswith(CALLED)}:
+        words = marker.removesuffix(CALLED).lower().split("_")
+        named = next((dest for stem, dest in stems.items() if stem in words), None)
+        if named is not None:
+            found[marker] = named
+    return found
+
+
+def _certain(rule: Rule, values: dict[str, Any], fixed: set[str], rules: Sequence[Rule]) -> dict[str, Any]:
+    """The values without those left to their default that some handler may have changed before."""
+    unsure = {
+        dest
+        for other in rules
+        if other.kind == "override" and other is not rule
+        for dest in other.sets
+        if dest in rule.flags and dest not in fixed
+        if all(holds(each, values, other.terms) is not False for each in other.conditions)
+    }
+    return {dest: value for dest, value in values.items() if dest not in unsure} if unsure else values
 
 
 def _settled(rule: Rule, values: dict[str, Any]) -> bool:

@@ -13,11 +13,18 @@ from typing import Any, Final
 from tools.source.annotated import Declared, element_of, fields_of, literal_values, option_of, without_none
 from tools.source.catalogue import Choice, Dynamic, Flag, FlagCatalogue
 from tools.source.errors import SourceUnavailable
-from tools.source.folding import MISSING, ClassRef, External, Folder, FunctionRef, Member, Modules, Scope, Unfoldable
+from tools.source.folding import Folder, Unfoldable
+from tools.source.modules import MISSING, ClassRef, External, FunctionRef, Member, Modules, Scope
 
 SERVER_ARGS: Final = "srt/server_args.py"
-DEPRECATED: Final = re.compile(r"^\W*(?:note\W+)?(?:this (?:flag|option|argument) is )?(?:\w+\W+){0,2}?deprecated\b|[(\[]deprecated\b|\bis deprecated\b", re.I)
-INSTEAD: Final = re.compile(r"(?:use|favou?r of|replaced by|renamed to|alias (?:of|for))\W+(?:the )?(--[a-z0-9][a-z0-9-]*)", re.I)
+DEPRECATED: Final = re.compile(
+    r"^\W*(?:note\W+)?(?:this (?:flag|option|argument) is )?(?:[\w-]+\W+){0,2}?deprecated\b"
+    r"|[(\[]deprecated\b|\bis deprecated\b",
+    re.I,
+)
+INSTEAD: Final = re.compile(
+    r"(?:use|favou?r of|replaced by|renamed to|alias (?:of|for))\W+(?:the )?(--[a-z0-9][a-z0-9-]*)", re.I
+)
 
 
 def read_flags(modules: Modules, version: str) -> FlagCatalogue:
@@ -237,7 +244,11 @@ class _Reader:
                 scope = Scope(action.module)
                 known = {key: self._value(node, scope) for key, node in pairs.items()}
                 for call in ast.walk(statement):
-                    if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "__init__":
+                    if (
+                        isinstance(call, ast.Call)
+                        and isinstance(call.func, ast.Attribute)
+                        and call.func.attr == "__init__"
+                    ):
                         for keyword in call.keywords:
                             if keyword.arg and isinstance(keyword.value, ast.Constant):
                                 known[keyword.arg] = keyword.value.value
@@ -346,7 +357,11 @@ def _choices(value: Any) -> tuple[Choice, ...] | Dynamic | None:
             return tuple(value)
         case list() | tuple() | set() | frozenset():
             plain = _plain(value)
-            return plain if isinstance(plain, tuple) and not any(isinstance(x, Dynamic) for x in plain) else Dynamic(str(value))
+            return (
+                plain
+                if isinstance(plain, tuple) and not any(isinstance(x, Dynamic) for x in plain)
+                else Dynamic(str(value))
+            )
         case range():
             return tuple(value)
     if type(value).__name__.startswith("dict_"):

@@ -13,13 +13,18 @@ from typing import Final, Literal
 
 Kind = Literal["raise", "assert", "warn", "override"]
 RECORDS: Final = frozenset({"server_args", "args", "cfg", "sa", "serverargs", "self_args", "params"})
-LOGS: Final = frozenset({"warning", "warn", "warning_once", "warn_once", "print_deprecated_warning", "print_warning_once"})
+LOGS: Final = frozenset(
+    {"warning", "warn", "warning_once", "warn_once", "print_deprecated_warning", "print_warning_once"}
+)
 SEVERE_LOGS: Final = frozenset({"error", "critical"})
+HOOKS: Final = "srt/arg_groups/"
 RESOLVES: Final = ("declare", "override", "setdefault")
 TEXT_LIMIT: Final = 400
 GUARDS_SHOWN: Final = 4
 TERMS_LIMIT: Final = 6
-CALLERS_LIMIT: Final = 4
+CALLERS_LIMIT: Final = 6
+CALLED: Final = "_is_called"
+ENTRIES: Final = frozenset({"run_resolution_pipeline", "resolve_once", "check_server_args", "prepare_server_args"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +89,7 @@ class _Place:
 
 
 class Scanner:
-    """Finds the rules of one file. `names` are destinations and record fields; `own` says whether `self` is the record."""
+    """Finds the rules of one file. `names` are destinations and record fields."""
 
     def __init__(self, path: str, lines: list[str], names: frozenset[str], record_class: str = "ServerArgs") -> None:
         self.path = path
@@ -113,7 +118,9 @@ class Scanner:
                 self._definition(inner, own=node.name == self.record_class)
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             self._own = own
-            self._body(node.body, _Place(node.name))
+            if any("register" in _dotted(_callee(each)) for each in node.decorator_list):
+                self.calls.append(CallSite(node.name, "__registry__", (), ()))
+            self._body(node.body, _Place(node.name, _registered_for(node)))
 
     def _body(self, body: list[ast.stmt], place: _Place) -> None:
         start = len(self.rules)
@@ -135,7 +142,11 @@ class Scanner:
             case ast.Assert(test=test, msg=message):
                 broken = place.under(denied(test))
                 self._add("assert", _message(message) or f"{self.text(test)} must hold", statement, broken)
+            case ast.Return(value=ast.Dict() as table):
+                self._table(table, statement, place)
             case ast.Assign(targets=targets, value=value):
+                if isinstance(value, ast.Dict):
+                    self._table(value, statement, place)
                 for target in targets:
                     self._assignment(target, value, statement, place)
                 self._call_rules(value, statement, place)
@@ -145,6 +156,12 @@ class Scanner:
                 self._assignment(target, value, statement, place)
             case ast.Expr(value=value):
                 self._call_rules(value, statement, place)
+            case _:
+                self._inside(statement, place)
+
+    def _inside(self, statement: ast.stmt, place: _Place) -> None:
+        """Statements that hold others."""
+        match statement:
             case ast.For(body=body) | ast.While(body=body) | ast.With(body=body):
                 self._body(body, place.same())
             case ast.Try(body=body, orelse=other, finalbody=final):
@@ -185,6 +202,17 @@ class Scanner:
             before = place.local.get(name, set()) if place.guards else set()
             place.local[name] = self.flags_in(value, place.local) | before
             place.defined[name] = value
+
+    def _table(self, table: ast.Dict, statement: ast.stmt, place: _Place) -> None:
+        """Overrides that a hook hands back as a dictionary of fields."""
+        pairs = {
+            key.value: value
+            for key, value in zip(table.keys, table.values, strict=True)
+            if isinstance(key, ast.Constant) and isinstance(key.value, str) and key.value in self.names
+        }
+        if pairs and len(pairs) == len(table.keys) and self.path.startswith(HOOKS):
+            effect = ", ".join(f"{name} = {self.text(value)}" for name, value in pairs.items())
+            self._add("override", effect, statement, place, tuple(pairs), ast.Tuple([*pairs.values()], ast.Load()))
 
     def _call_rules(self, value: ast.expr, statement: ast.stmt, place: _Place) -> None:
         if not isinstance(value, ast.Call):
@@ -298,8 +326,8 @@ class _Bare(ast.NodeTransformer):
     def __init__(self, scanner: Scanner) -> None:
         self._scanner = scanner
 
-    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:  # noqa: N802 - the name that ast calls
-        name = self._scanner._flag(node)  # noqa: SLF001 - the other half of the scanner
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        name = self._scanner._flag(node)
         return ast.Name(name, ast.Load()) if name is not None else self.generic_visit(node)
 
 
@@ -381,6 +409,24 @@ def _joined(rules: list[Rule]) -> list[Rule]:
     return out
 
 
+def _callee(node: ast.expr) -> ast.expr:
+    return node.func if isinstance(node, ast.Call) else node
+
+
+def _registered_for(node: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[ast.expr, ...]:
+    """When a function runs that a decorator registers: for the model architectures it names."""
+    for decorator in node.decorator_list:
+        if isinstance(decorator, ast.Call) and "register" in _dotted(decorator.func):
+            names = [each for each in decorator.args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+            if names:
+                architectures = ast.List([*names], ast.Load())
+                return (ast.Compare(ast.Name("architecture", ast.Load()), [ast.In()], [architectures]),)
+            tests = [each.body for each in decorator.args if isinstance(each, ast.Lambda)]
+            if tests:
+                return (tests[0],)
+    return ()
+
+
 def reached(rules: list[Rule], calls: list[CallSite]) -> list[Rule]:
     """Rules with the conditions under which their function is called at all, where it has one caller only."""
     sites: dict[str, list[CallSite]] = {}
@@ -395,11 +441,13 @@ def _called(rule: Rule, sites: dict[str, list[CallSite]]) -> Rule:
     flags: set[str] = set(rule.flags)
     name = rule.where
     for _ in range(CALLERS_LIMIT):
+        if name.startswith("__") or name in ENTRIES:
+            break
         found = sites.get(name, [])
-        if not found or any(not site.conditions for site in found[1:]):
+        if not found or (len(found) > 1 and all(site.conditions for site in found)):
+            outer = (f"{name}{CALLED}", *outer)  # from a table, or by one of several: not to be weighed
             break
         if len(found) > 1:
-            outer = (f"{name}_is_called", *outer)  # by one of several: not to be weighed
             break
         outer = (*found[0].conditions, *outer)
         flags |= set(found[0].flags) if rule.kind != "warn" else set()

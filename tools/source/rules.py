@@ -12,11 +12,18 @@ from dataclasses import dataclass
 from typing import Final
 
 from tools.source.catalogue import Flag, FlagCatalogue
-from tools.source.folding import ClassRef, Folder, Module, Modules, Scope, Unfoldable
+from tools.source.folding import Folder, Unfoldable
+from tools.source.modules import ClassRef, Module, Modules, Scope
 from tools.source.rule_scan import CallSite, Rule, Scanner, functions, reached
 
 HANDLERS: Final = ("srt/server_args.py", "srt/arg_groups/")
-PLAIN_WORDS: Final = frozenset("enable disable max min num use no the is default prefer model custom log".split())
+PLAIN_WORDS: Final = frozenset(
+    {
+        *("enable", "disable", "max", "min", "num"),
+        *("use", "no", "the", "is", "default"),
+        *("prefer", "model", "custom", "log"),
+    }
+)
 FAMILY_AT_LEAST: Final = 3
 FILES_LIMIT: Final = 40
 BASES_LIMIT: Final = 4
@@ -99,7 +106,11 @@ def about(family: Family, handlers: list[Rule], elsewhere: list[Rule]) -> tuple[
             near = 2
         return near, order[rule.kind], rule.path, rule.line
 
-    chosen = {(rule.path, rule.line, rule.kind): rule for rule in (*handlers, *elsewhere) if not family.all.isdisjoint(rule.flags)}
+    chosen = {
+        (rule.path, rule.line, rule.kind): rule
+        for rule in (*handlers, *elsewhere)
+        if not family.all.isdisjoint(rule.flags)
+    }
     return tuple(sorted(chosen.values(), key=rank))
 
 

@@ -96,7 +96,8 @@ class SearchProcess:
         return self._process
 
     def _exchange(self, process: subprocess.Popen[bytes], frame: bytes, seconds: float) -> dict[str, Any]:
-        assert process.stdin is not None and process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
         deadline = time.monotonic() + seconds
         process.stdin.write(len(frame).to_bytes(4, "big") + frame)
         process.stdin.flush()

@@ -38,7 +38,7 @@ class Tree:
         document = json.loads(Path(manifest).read_text(encoding="utf-8"))
         self.sizes = {path: size for path, size, _ in document["files"]}
         self.bases = {path.rpartition("/")[2] for path in self.sizes}
-        self.engine = pyripgrep.Grep()
+        self.engine: Any = pyripgrep.Grep()
         self.hidden = self._hidden()
 
     def _hidden(self) -> set[str]:

@@ -159,7 +159,9 @@ def flag_text(source: Source, given: FlagArguments) -> str:
     found = catalogue.matching(given.name)
     if not found:
         near = catalogue.nearest(given.name)
-        raise UnknownFlag(f"sglang {source.version} has no flag {given.name!r}.", f"Nearest: {', '.join(near) or 'none'}.")
+        raise UnknownFlag(
+            f"sglang {source.version} has no flag {given.name!r}.", f"Nearest: {', '.join(near) or 'none'}."
+        )
     lines = [describe(found[0])]
     if len(found) > 1:
         lines.append("also: " + ", ".join(flag.name for flag in found[1:13]))

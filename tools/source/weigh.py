@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 UNKNOWN: Final = object()
 DEPTH_LIMIT: Final = 40
+TEXT_METHODS: Final = frozenset({"lower", "upper", "strip", "startswith", "endswith"})
 COMPARE: Final[dict[type[ast.cmpop], Callable[[Any, Any], Any]]] = {
     ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt,
     ast.GtE: operator.ge, ast.Is: operator.is_, ast.IsNot: operator.is_not,
@@ -29,14 +31,19 @@ def holds(condition: str, values: Mapping[str, Any], terms: tuple[str, ...] = ()
 def value_of(expression: str, values: Mapping[str, Any], terms: tuple[str, ...] = ()) -> Any:
     """The value of an expression, UNKNOWN where it is not certain."""
     try:
-        node = ast.parse(expression, mode="eval").body
+        node = _parsed(expression)
         spelled = {term.partition(" = ")[0]: term.partition(" = ")[2] for term in terms}
         return _value(node, values, spelled, 0)
     except (SyntaxError, TypeError, ValueError, ZeroDivisionError, KeyError, RecursionError, OverflowError):
         return UNKNOWN
 
 
-def _value(node: ast.expr, values: Mapping[str, Any], terms: dict[str, str], depth: int) -> Any:
+@lru_cache(8192)
+def _parsed(expression: str) -> ast.expr:
+    return ast.parse(expression, mode="eval").body
+
+
+def _value(node: ast.expr, values: Mapping[str, Any], terms: dict[str, str], depth: int) -> Any:  # noqa: C901 - one case for each kind
     if depth > DEPTH_LIMIT:
         return UNKNOWN
 
@@ -50,7 +57,7 @@ def _value(node: ast.expr, values: Mapping[str, Any], terms: dict[str, str], dep
             return values[name]
         case ast.Name(id=name) if name in terms:
             rest = {key: text for key, text in terms.items() if key != name}
-            return _value(ast.parse(terms[name], mode="eval").body, values, rest, depth + 1)
+            return _value(_parsed(terms[name]), values, rest, depth + 1)
         case ast.List(elts=items) | ast.Tuple(elts=items) | ast.Set(elts=items):
             found = [of(item) for item in items]
             return UNKNOWN if any(each is UNKNOWN for each in found) else found
@@ -67,6 +74,16 @@ def _value(node: ast.expr, values: Mapping[str, Any], terms: dict[str, str], dep
         case ast.BinOp(left=left, op=sign, right=right) if type(sign) in ARITHMETIC:
             one, two = of(left), of(right)
             return UNKNOWN if UNKNOWN in (one, two) or None in (one, two) else ARITHMETIC[type(sign)](one, two)
+        case ast.Call(func=ast.Attribute(value=inner, attr=method), args=arguments, keywords=[]) if (
+            method in TEXT_METHODS
+        ):
+            text, given = of(inner), [of(each) for each in arguments]
+            if not isinstance(text, str) or any(not isinstance(each, (str, list)) for each in given):
+                return UNKNOWN
+            return getattr(text, method)(*(tuple(each) if isinstance(each, list) else each for each in given))
+        case ast.Call(func=ast.Name(id="str"), args=[inner], keywords=[]):
+            value = of(inner)
+            return UNKNOWN if value is UNKNOWN else str(value)
         case ast.IfExp(test=test, body=body, orelse=other):
             chosen = of(test)
             return UNKNOWN if chosen is UNKNOWN else of(body if chosen else other)

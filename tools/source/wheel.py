@@ -14,6 +14,7 @@ import threading
 import zipfile
 from collections.abc import Callable, Iterator
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -123,7 +124,7 @@ def entries(wheel: Path) -> Iterator[Entry]:
                 head, _, path = info.filename.partition("/")
                 linked = (info.external_attr >> 16) & 0o170000 == 0o120000
                 if head == PACKAGE and path and not info.is_dir() and not linked:
-                    yield Entry(path, info.file_size, lambda info=info: _member(archive, info))
+                    yield Entry(path, info.file_size, partial(_member, archive, info))
     except (zipfile.BadZipFile, OSError) as error:
         raise SourceUnavailable(f"{wheel.name} is not a wheel that can be read: {error}.", ELSEWHERE) from error
 

@@ -1,0 +1,76 @@
+"""What an upgrade does to a command's memory pools, where two versions' code can be told apart by a line of it.
+
+Each mark is a line that one way of sizing has and the other has not. It is looked for in both trees and cited.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from tools.source.launch import Launch, Problem
+from tools.source.source import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A line that tells one behaviour; `flags`: destinations of which one must be given for it to matter."""
+
+    pattern: str
+    globs: tuple[str, ...]
+    flags: tuple[str, ...]
+    pool: str
+    says: str
+
+
+MARKS: Final = (
+    Mark(
+        r"Loaded weights \(target \+ draft\)",
+        ("srt/mem_cache/*.py", "srt/model_executor/**"),
+        ("speculative_algorithm", "speculative_draft_model_path"),
+        "KV pool",
+        "draft weights and the draft KV pool are paid from the memory for KV: the same flags give a smaller KV pool",
+    ),
+    Mark(
+        r"host memory should be larger than the device memory",
+        ("srt/mem_cache/**",),
+        ("enable_hierarchical_cache", "hicache_ratio", "hicache_size"),
+        "host pool",
+        "the server refuses to start unless the host pool is larger than the device pool",
+    ),
+    Mark(
+        r"def _cgroup_memory_headroom",
+        ("srt/mem_cache/*.py",),
+        ("enable_hierarchical_cache", "hicache_ratio", "hicache_size"),
+        "host pool",
+        "the check of free host memory divides by ranks and heeds cgroup limits",
+    ),
+    Mark(
+        r"min\(requested_per_worker, token_capacity // 2\)",
+        ("srt/mem_cache/*.py", "srt/model_executor/*.py"),
+        ("max_running_requests",),
+        "request pool",
+        "a given --max-running-requests is cut to half the tokens of the KV pool",
+    ),
+)
+
+
+async def pool_notes(launch: Launch, old: Source, new: Source) -> tuple[Problem, ...]:
+    """What changes for the pools of a command from one tree to the other, each with the line that shows it."""
+    given = {each.flag.dest: each.flag.name for each in launch.given}
+    found: list[Problem] = []
+    for mark in MARKS:
+        asked = [given[dest] for dest in mark.flags if dest in given]
+        if not asked:
+            continue
+        before = (await old.search(mark.pattern, globs=mark.globs, limit=1)).hits
+        after = (await new.search(mark.pattern, globs=mark.globs, limit=1)).hits
+        if bool(before) != bool(after):
+            hit = (after or before)[0]
+            said = f"from {new.version} on" if after else f"no longer in {new.version}"
+            said = f"{mark.pool}, {said} (compared with {old.version}): {mark.says}"
+            tree = "" if after else f" of {old.version}"
+            found.append(
+                Problem("pool", "warning", asked[0], said, at=f"{hit.path}:{hit.line}{tree}", quote=hit.text.strip())
+            )
+    return tuple(found)
