@@ -184,7 +184,10 @@ class Recording:
         flags = launch.flags
         found = {"UNIT": launch.unit, "PORT": str(flags.get("port", "30000"))}
         if self.serving:
+            # The window of the start in the journal: from a minute before it to half an hour after.
+            since = round(server.started.timestamp()) - 60
             found |= {"PID": str(server.pid), "CGROUP": f"/system.slice/{launch.unit}"}
+            found |= {"SINCE": str(since), "UNTIL": str(since + 1860)}
         for name, flag in (("MODEL", "model_path"), ("DRAFT", "speculative_draft_model_path")):
             folder = str(flags.get(flag, ""))
             if folder.startswith("/"):
@@ -193,6 +196,8 @@ class Recording:
             found["DIST"] = server.dist_info
         if self._readable(f"{server.package}/launch_server.py"):
             found["PACKAGE"] = server.package
+            if self._readable(f"{server.package}/_version.py"):
+                found["VERSION"] = f"{server.package}/_version.py"
             for top in (server.package.rpartition("/")[0], server.package.rsplit("/", 2)[0]):
                 if self._readable(f"{top}/.git/HEAD"):
                     found["GIT"] = f"{top}/.git/refs/heads/main"

@@ -40,22 +40,13 @@ def run_script(recording: Recording, text: str, note: Note) -> Iterator[bytes]:
         reply = recording.answer(text.strip())
         yield _bytes(reply.stdout + reply.stderr)
         return
-    yield from _probes(recording, marker, probes, note)
+    yield from _probes(recording, text, marker, probes, note)
 
 
-def _probes(recording: Recording, marker: str, probes: tuple[Asked, ...], note: Note) -> Iterator[bytes]:
+def _probes(recording: Recording, text: str, marker: str, probes: tuple[Asked, ...], note: Note) -> Iterator[bytes]:
     slots = recording.discovery()
     note(DISCOVERY, "")
-    keys = ("PID", "UNIT", "PORT", "CGROUP", "MODEL", "DRAFT", "PACKAGE", "DIST", "GIT")
-    lines = {key.lower(): slots.get(key, "") for key in keys}
-    ordered = {
-        "pid": lines.pop("pid"),
-        "all_pids": f" {slots['PID']}" if "PID" in slots else "",
-        **lines,
-        "user": "root",
-    }
-    text = "".join(f"{key}={value}\n" for key, value in ordered.items())
-    yield frame(marker, DISCOVERY, text.encode(), 0, 1 << 16)
+    yield frame(marker, DISCOVERY, _discovery(recording, text, slots).encode(), 0, 1 << 16)
     for probe in probes:
         if _SLOT_OF_NEED.match(probe.needs) and not slots.get(probe.needs):
             yield frame(marker, probe.name, b"", None, probe.limit_bytes)
@@ -67,6 +58,17 @@ def _probes(recording: Recording, marker: str, probes: tuple[Asked, ...], note: 
         output = _bytes(reply.stderr + reply.stdout) + b"\n"
         yield frame(marker, probe.name, output, reply.exit, probe.limit_bytes)
     yield frame(marker, "end", b"", 0, 1 << 10)
+
+
+def _discovery(recording: Recording, script: str, slots: dict[str, str]) -> str:
+    """`key=value` lines for the keys that this script prints, in its order; what is not there stays empty."""
+    _, _, printed = script.partition("emit discovery")
+    keys = re.findall(r"""(?:"|'|\\n)([a-z_]+)=(?=[%$])""", printed.partition("\n}")[0].partition("\ngo ")[0])
+    values = {key.lower(): value for key, value in slots.items()}
+    values |= {"user": recording.figures.machine.user, "shell": "/bin/bash"}
+    if "PID" in slots:
+        values |= {"all_pids": f" {slots['PID']}", "output": "journal"}
+    return "".join(f"{key}={values.get(key, '')}\n" for key in keys)
 
 
 def run_command(recording: Recording, command: str, note: Note) -> Reply:
