@@ -10,7 +10,7 @@ import secrets
 import sys
 import tarfile
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -54,7 +54,7 @@ def trust(host: str, fingerprint: str | None) -> int:
 @click.option("--script", "as_script", is_flag=True, help="Print a script to run where nobody may log in.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="The bundle, a .tar.gz.")
 @click.option("--profile", type=click.Choice(["llm", "share"]), default="llm", help="How much redaction hides.")
-def collect(host: str | None, as_script: bool, output: Path | None, profile: str) -> int:
+def collect(host: str | None, as_script: bool, output: Path | None, profile: Literal["llm", "share"]) -> int:
     """Collect the standard evidence of a host, redacted, into a bundle for `--bundle`."""
     if as_script:
         click.echo(collection_script(), nl=False)
@@ -84,7 +84,7 @@ def collection_script() -> str:
     return head + compose(STANDARD, marker)
 
 
-async def _collected(host: str, profile: str) -> tuple[list[dict[str, Any]], dict[str, bytes]]:
+async def _collected(host: str, profile: Literal["llm", "share"]) -> tuple[list[dict[str, Any]], dict[str, bytes]]:
     from tools.host import connect, look
     from transcripts.redaction import Redactor
 

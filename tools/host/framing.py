@@ -5,7 +5,8 @@ The script needs nothing but a POSIX sh and coreutils, writes no file, and runs 
 
     MARKER NAME LENGTH\n  LENGTH bytes  \n
 
-The last line of those bytes is `MARKER EXIT`; where it is missing the output was cut at its limit. A probe is one line
+The last line of those bytes is `MARKER EXIT [BEGUN ENDED]` (seconds of uptime); where it is missing the output
+was cut at its limit. The last frame is `end`, with what the script cost. A probe is one line
 `go NAME BYTES NEED timeout -k 2 SECONDS ARGV…` of the script, which is what `decompose` reads.
 """
 
@@ -21,20 +22,23 @@ from typing import Final
 from tools.host.probes import SLOTS, Probe
 
 DISCOVERY: Final = "discovery"
+TICKS_PER_S: Final = 100
 _HEAD: Final = re.compile(rb"^([0-9a-f]{32}) ([a-z0-9_]+) (\d+)$")
+_TAIL: Final = re.compile(rb"(\d{1,3})(?: (\d{1,12}(?:\.\d+)?) (\d{1,12}(?:\.\d+)?))?")
 _SLOT: Final = re.compile(r"\$([A-Z]+)")
 _GO: Final = "go "
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One probe's output: bytes, exit status (None when cut or skipped), whether it was cut or skipped."""
+    """One probe's output: bytes, exit status (None when cut or skipped), whether it was cut or skipped, seconds."""
 
     name: str
     output: bytes
     exit: int | None
     truncated: bool = False
     skipped: bool = False
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +118,7 @@ class Splitter:
 
     marker: str
     done: bool = False
+    cpu_s: float | None = None
     _buffer: bytearray = field(default_factory=bytearray)
 
     def feed(self, data: bytes) -> Iterator[Answer]:
@@ -125,6 +130,8 @@ class Splitter:
                 return
             if answer.name == "end":
                 self.done = True
+                ticks = re.match(rb"cpu_ticks=(\d{1,9})\s", answer.output)
+                self.cpu_s = int(ticks[1]) / TICKS_PER_S if ticks else None
             else:
                 yield answer
 
@@ -149,6 +156,8 @@ def _answer(mark: bytes, name: str, body: bytes) -> Answer:
     tail = body[start + len(mark) + 1 :] if start >= 0 else b""
     if tail == b"skip":
         return Answer(name, b"", None, skipped=True)
-    if not tail.isdigit() or (start > 0 and body[start - 1 : start] != b"\n"):
+    found = _TAIL.fullmatch(tail)
+    if found is None or (start > 0 and body[start - 1 : start] != b"\n"):
         return Answer(name, body, None, truncated=True)
-    return Answer(name, body[:start], int(tail))
+    seconds = round(float(found[3]) - float(found[2]), 2) if found[2] else 0.0
+    return Answer(name, body[:start], int(found[1]), seconds=max(0.0, seconds))

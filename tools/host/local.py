@@ -15,6 +15,7 @@ class LocalTransport:
     """Runs scripts with this machine's `sh`."""
 
     name = "local"
+    login_shell = False
 
     async def script(self, text: str, *, limit_s: float, limit_bytes: int) -> AsyncIterator[bytes]:
         """Run `sh -s` with this text; its output as it arrives."""

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import secrets
+import shlex
+import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Protocol
 
-from tools.host.errors import ConnectionLost, NoShell
-from tools.host.framing import DISCOVERY, Answer, Splitter, compose
+from tools.host.errors import ConnectionLost, NoShell, OtherShell
+from tools.host.framing import DISCOVERY, Answer, Splitter, compose, fill
 from tools.host.probes import STANDARD, Probe
 from tools.host.transport import Transport
 
 LIMIT_S: Final = 60.0
 LIMIT_BYTES: Final = 16 << 20
+COST: Final = "cost"
+OTHER_SHELLS: Final = frozenset({"fish", "csh", "tcsh", "nu", "xonsh", "elvish", "pwsh", "rc", "es", "ion"})
 _MISSING: Final = ("failed to run command", "command not found", "not found")
 _DENIED: Final = ("Permission denied", "Operation not permitted", "insufficient permissions", "Access denied")
 
@@ -63,17 +67,23 @@ class ShellHost:
         marker = secrets.token_hex(16)
         splitter = Splitter(marker)
         script = compose(asked.values(), marker)
-        any_byte = False
+        slots: dict[str, str] = {}
+        begun = time.monotonic()
+        received = 0
         async for data in self._transport.script(script, limit_s=LIMIT_S, limit_bytes=LIMIT_BYTES):
-            any_byte = True
+            received += len(data)
             for answer in splitter.feed(data):
                 probe = asked.get(answer.name)
                 if probe is not None:
-                    yield self._observation(probe, answer)
+                    yield self._observation(probe, answer, slots)
                 elif answer.name == DISCOVERY:
-                    yield self._discovery(answer)
+                    seen = self._discovery(answer)
+                    slots = _slots(seen.text)
+                    yield seen
         if not splitter.done:
-            raise ConnectionLost(self.name) if any_byte else NoShell(self.name)
+            raise ConnectionLost(self.name) if received else NoShell(self.name)
+        if splitter.cpu_s is not None:
+            yield self._cost(splitter.cpu_s, time.monotonic() - begun, received, len(asked))
 
     async def run(self, command: str, *, limit_s: float = 20.0, limit_bytes: int = 256 * 1024) -> Observation:
         """One regenerated command line of the policy. Raises HostError."""
@@ -94,16 +104,24 @@ class ShellHost:
     async def close(self) -> None:
         await self._transport.close()
 
-    def _observation(self, probe: Probe, answer: Answer) -> Observation:
+    def _observation(self, probe: Probe, answer: Answer, slots: dict[str, str]) -> Observation:
         text = answer.output.decode("utf-8", "replace")
         text = text[:-1] if text.endswith("\n\n") else text
         problem = "skipped" if answer.skipped else problem_of(text, answer.exit)
+        command = shlex.join(fill(probe.argv, slots))
         return Observation(
-            probe.name, probe.command, self.name, _now(), answer.exit, text, answer.truncated, 0.0, problem
+            probe.name, command, self.name, _now(), answer.exit, text, answer.truncated, answer.seconds, problem
         )
+
+    def _cost(self, cpu_s: float, seconds: float, received: int, asked: int) -> Observation:
+        text = f"cpu_seconds={cpu_s:.2f}\nseconds={seconds:.2f}\nbytes={received}\nprobes={asked}\n"
+        return Observation(COST, "(what looking cost the host)", self.name, _now(), 0, text, seconds=round(seconds, 2))
 
     def _discovery(self, answer: Answer) -> Observation:
         text = answer.output.decode("utf-8", "replace")
+        shell = _slots(text).get("SHELL", "").rpartition("/")[2]
+        if self._transport.login_shell and shell in OTHER_SHELLS:
+            raise OtherShell(self.name, shell)
         return Observation(DISCOVERY, "(the probe script's own discovery)", self.name, _now(), answer.exit, text)
 
 
@@ -128,6 +146,12 @@ async def look(
             seen.seconds,
             seen.problem,
         )
+
+
+def _slots(text: str) -> dict[str, str]:
+    """What the script found for itself, by slot."""
+    pairs = (line.partition("=") for line in text.splitlines())
+    return {key.upper(): value for key, sign, value in pairs if sign and value}
 
 
 def problem_of(text: str, exit_status: int | None) -> str:

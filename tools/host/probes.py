@@ -2,7 +2,12 @@
 
 `$NAME` in a word is a slot which the script on the host fills in, after checking it against a strict character set
 (probe.sh): `$PID` of the server, its `$UNIT`, `$PORT`, `$CGROUP` (below /sys/fs/cgroup), `$MODEL` and `$DRAFT` folders,
-the `$PACKAGE` folder of sglang, its `$DIST` dist-info. A probe whose slot stays empty is skipped and says so.
+the `$PACKAGE` folder of sglang, its `$DIST` dist-info and `$VERSION` file, the `$GIT` file that names its commit, the
+`$CONTAINER` (of `$PODMAN`) it runs in, the `$LOG` file its output goes to (`$BOOTLOG` where that is short enough to be
+read through), `$SINCE` and `$UNTIL` around its start. A probe whose slot stays empty is skipped and says so.
+
+Every command is one that the policy allows, except those of `READERS`, which are built in because each needs more
+care than the policy takes of a command: see there.
 """
 
 from __future__ import annotations
@@ -12,7 +17,24 @@ from dataclasses import dataclass
 from typing import Final
 
 KIB: Final = 1024
-SLOTS: Final = ("PID", "UNIT", "PORT", "CGROUP", "MODEL", "DRAFT", "PACKAGE", "DIST", "GIT")
+SLOTS: Final = (
+    "PID",
+    "UNIT",
+    "PORT",
+    "CGROUP",
+    "MODEL",
+    "DRAFT",
+    "PACKAGE",
+    "DIST",
+    "GIT",
+    "VERSION",
+    "CONTAINER",
+    "PODMAN",
+    "LOG",
+    "BOOTLOG",
+    "SINCE",
+    "UNTIL",
+)
 
 # What the start of a server prints that anything is computed from, in every version from 0.4.6 to 0.5.23.
 BOOT_LINES: Final = (
@@ -29,7 +51,8 @@ KERNEL_LINES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One look: its name, its command line, limits in seconds and bytes, why it is asked, and the slot it needs."""
+    """One look: its name, its command line, limits in seconds and bytes, why it is asked, the slot it needs, and the
+    least rights that it wants where an ordinary login does not do."""
 
     name: str
     command: str
@@ -37,11 +60,29 @@ class Probe:
     needs: str = ""
     limit_s: int = 10
     limit_bytes: int = 64 * KIB
+    rights: str = ""
 
     @property
     def argv(self) -> list[str]:
         return shlex.split(self.command)
 
+
+JOURNAL_RIGHTS: Final = "membership of the group systemd-journal (or adm)"
+DOCKER_RIGHTS: Final = "membership of the group docker"
+OWNER_RIGHTS: Final = "a login as the server's own user"
+
+# Why the policy would ask about them, and what makes them safe as built-in readers.
+READERS: Final = {
+    "server_info": "the answer holds API keys: they are redacted before anything is kept",
+    "tree": "a file of a home, but one that holds a commit and nothing else",
+    "environment": "names only, and values that are numbers or true and false; nothing else leaves the host",
+    "log_boot": "the file that the server's own output goes to, wherever that is",
+    "log_recent": "the file that the server's own output goes to, wherever that is",
+    "model_config": "a public description of a model, also where it lies in a home",
+    "draft_config": "a public description of a model, also where it lies in a home",
+    "version": "a package's name and version, also where it lies in a home",
+    "package_version": "a package's version, also where it lies in a home",
+}
 
 STANDARD: Final = (
     Probe(
@@ -66,6 +107,7 @@ STANDARD: Final = (
         "kernel_log",
         f"journalctl -k -n 400 --no-pager -o short-iso --grep='{KERNEL_LINES}'",
         "processes the kernel killed, GPU errors",
+        rights=JOURNAL_RIGHTS,
     ),
     Probe("process", "cat /proc/$PID/cmdline", "the command line as it runs", "PID"),
     Probe("processes", "ps -o pid,ppid,rss,lstart,comm -p $PID --ppid $PID", "the server and its children", "PID"),
@@ -93,6 +135,7 @@ STANDARD: Final = (
         "UNIT",
         20,
         1024 * KIB,
+        JOURNAL_RIGHTS,
     ),
     Probe(
         "journal_recent",
@@ -101,6 +144,76 @@ STANDARD: Final = (
         "UNIT",
         20,
         4096 * KIB,
+        JOURNAL_RIGHTS,
+    ),
+    Probe(
+        "unit_history",
+        "journalctl -u $UNIT -n 300 --no-pager -o short-iso -t systemd",
+        "starts, ends and kills of the unit",
+        "UNIT",
+        rights=JOURNAL_RIGHTS,
+    ),
+    Probe(
+        "container_boot",
+        "docker logs --since $SINCE --until $UNTIL --tail 12000 --timestamps $CONTAINER",
+        "the boot sequence, where the server runs in a container",
+        "CONTAINER",
+        20,
+        4096 * KIB,
+        DOCKER_RIGHTS,
+    ),
+    Probe(
+        "container_log",
+        "docker logs --tail 12000 --timestamps $CONTAINER",
+        "what a container's server printed last",
+        "CONTAINER",
+        20,
+        4096 * KIB,
+        DOCKER_RIGHTS,
+    ),
+    Probe(
+        "container",
+        "docker inspect --format 'status={{.State.Status}} oom_killed={{.State.OOMKilled}} exit={{.State.ExitCode}} "
+        "restarts={{.RestartCount}} memory={{.HostConfig.Memory}} shm={{.HostConfig.ShmSize}} "
+        "ipc={{.HostConfig.IpcMode}} image={{.Config.Image}}' $CONTAINER",
+        "limits, restarts and image of the container",
+        "CONTAINER",
+        rights=DOCKER_RIGHTS,
+    ),
+    Probe(
+        "podman_log",
+        "podman logs --tail 12000 --timestamps $PODMAN",
+        "what a container's server printed last",
+        "PODMAN",
+        20,
+        4096 * KIB,
+        OWNER_RIGHTS,
+    ),
+    Probe(
+        "log_boot",
+        f"grep -a -E -m 6000 '{BOOT_LINES}' $BOOTLOG",
+        "the boot sequence, where output goes to a file",
+        "BOOTLOG",
+        20,
+        1024 * KIB,
+        OWNER_RIGHTS,
+    ),
+    Probe(
+        "log_recent",
+        "tail -n 12000 $LOG",
+        "what the server wrote last to its file",
+        "LOG",
+        20,
+        4096 * KIB,
+        OWNER_RIGHTS,
+    ),
+    Probe(
+        "environment",
+        "grep -zoaE '^(SGLANG|SGL|NCCL|CUDA|PYTORCH|OMP|HIP)_[A-Z0-9_]*=([0-9.,:]+|[Tt]rue|[Ff]alse)$|"
+        "^[A-Za-z_][A-Za-z0-9_]*=' /proc/$PID/environ",
+        "names of the server's environment; values only where they are numbers or switches",
+        "PID",
+        rights=OWNER_RIGHTS,
     ),
     Probe(
         "loads", "curl -s -S -m 5 'http://127.0.0.1:$PORT/v1/loads?include=all'", "load as the server counts it", "PORT"
@@ -120,11 +233,15 @@ STANDARD: Final = (
     Probe("model_config", "cat $MODEL/config.json", "the model's shape", "MODEL", 10, 256 * KIB),
     Probe("draft_config", "cat $DRAFT/config.json", "the draft model's shape", "DRAFT", 10, 256 * KIB),
     Probe("version", "head -n 4 $DIST/METADATA", "SGLang's version", "DIST"),
+    Probe(
+        "package_version", "cat $VERSION", "version of the tree that runs, where it is not the installed one", "VERSION"
+    ),
     Probe("tree", "cat $GIT", "commit of the tree it runs from", "GIT"),
     Probe("sockets", "ss -ltnp", "ports and who listens", "", 10, 128 * KIB),
     Probe(
         "containers",
         "docker ps --no-trunc --format '{{.ID}} {{.Image}} {{.Names}} {{.Status}}'",
         "whether it runs in a container",
+        rights=DOCKER_RIGHTS,
     ),
 )

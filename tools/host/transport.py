@@ -17,6 +17,11 @@ class Transport(Protocol):
     @property
     def name(self) -> str: ...
 
+    @property
+    def login_shell(self) -> bool:
+        """Whether a login shell of the host's choosing starts `sh`."""
+        ...
+
     def script(self, text: str, *, limit_s: float, limit_bytes: int) -> AsyncIterator[bytes]:
         """Output as it arrives, cut at `limit_bytes`. Raises HostError; TimedOut when `limit_s` is over."""
         ...

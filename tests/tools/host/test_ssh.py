@@ -68,7 +68,7 @@ def test_all_probes_in_one_round_trip(server: Sshd) -> None:
             return [seen.probe async for seen in look(host)]
 
     seen = asyncio.run(work())
-    assert sorted(seen) == sorted([*(probe.name for probe in STANDARD), "discovery"])
+    assert sorted(seen) == sorted([*(probe.name for probe in STANDARD), "discovery", "cost"])
     log = (server.folder / "log").read_text()
     assert log.count("Starting session: command") in (0, 1)
 
@@ -286,7 +286,7 @@ def test_banner_noise_is_not_an_answer(tmp_path: Path) -> None:
             return await work(host)
 
     with sshd(tmp_path / "server", f"Banner {tmp_path}/banner") as server:
-        assert len(asyncio.run(connected(server))) == len(STANDARD) + 1
+        assert len(asyncio.run(connected(server))) == len(STANDARD) + 2
 
 
 def test_nothing_is_written_on_the_host(server: Sshd, tmp_path: Path) -> None:
