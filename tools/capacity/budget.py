@@ -156,12 +156,12 @@ def tokens_sum(server: Deployment) -> Sum | None:
 def slots_of(server: Deployment, rest_bytes: float, per_request: int) -> int:
     """Recurrent-state slots by the version's rule: as set, from the limit without radix cache, else the split."""
     typed = server.number("max_mamba_cache_size")
-    groups = server.groups
+    parts = server.limit_parts(server.attention_dp)
     if typed is not None:
-        return int(typed.value) // groups
+        return int(typed.value) // parts
     limit = server.number("max_running_requests")
     if server.switch("disable_radix_cache") and limit is not None:
-        return int(limit.value) // groups
+        return int(limit.value) // parts
     ratio = server.number("mamba_full_memory_ratio", 0.9)
     reserved = versions.state_slot_reserved(server.version)
     return pools.state_slots(rest_bytes, per_request, ratio.value if ratio else 0.9, reserved)
@@ -216,7 +216,7 @@ def automatic_sum(server: Deployment) -> Sum | None:
     card = server.card_mib
     if card is None:
         return None
-    dp = server.dp if server.dp_attention else 0
+    dp = server.attention_dp if server.attention_dp > 1 else 0
     chunk, graphs = server.number("chunked_prefill_size"), server.number("cuda_graph_max_bs")
     value = automatic_fraction(
         Card(card.value, server.tp, server.pp, dp),

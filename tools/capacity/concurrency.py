@@ -72,7 +72,7 @@ def slots_for(facts: Facts, share: float = 0.9) -> Slots | tuple[Missing, ...]:
     inputs = {"pool_tokens": pool.value, "tokens_per_request": held.value}
     per_rank = max(1, round(share * pool.value / held.value))
     wall = max(1, int(pool.value / held.value + 1e-6))
-    groups = server.groups
+    groups = server.limit_parts(server.attention_dp)
     slot_sum = Sum(
         "running_limit", "share * pool_tokens / tokens_per_request, nearest, for each pool", inputs | {"share": share},
         per_rank, "requests", known.grade, known.sources, limit=float(wall), limit_from="the pool",
@@ -99,7 +99,7 @@ def new_token_ratio(server: Deployment) -> tuple[float, float]:
     typed = server.number("schedule_conservativeness", 1.0)
     conservativeness = typed.value if typed else 1.0
     resolved = server.facts.get("server_arg", "schedule_conservativeness") is not None
-    if server.dp_attention and not resolved:
+    if server.attention_dp > 1 and not resolved:
         conservativeness *= 0.3
     first = min(INIT_NEW_TOKEN_RATIO * conservativeness, 1.0)
     return first, min(first * MIN_RATIO_FACTOR, 1.0)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from tools.capacity import pools
+from tools.capacity import pools, versions
 from tools.capacity.errors import ConfigUnreadable
 from tools.capacity.fraction import Card
 from tools.capacity.shape import ModelShape
@@ -17,6 +17,7 @@ from transcripts.facts import Fact, Facts, Grade
 
 _ALIASES: Mapping[str, tuple[str, ...]] = {
     "tp_size": ("--tp-size", "--tensor-parallel-size", "--tp"),
+    "attn_dp_size": ("--attn-dp-size",),
     "dp_size": ("--dp-size", "--data-parallel-size", "--dp"),
     "pp_size": ("--pp-size", "--pipeline-parallel-size", "--pp"),
     "dcp_size": ("--dcp-size", "--decode-context-parallel-size"),
@@ -83,10 +84,6 @@ class Deployment:
         return self.whole("tp_size", 1)
 
     @property
-    def dp(self) -> int:
-        return self.whole("dp_size", 1)
-
-    @property
     def pp(self) -> int:
         return self.whole("pp_size", 1)
 
@@ -95,24 +92,37 @@ class Deployment:
         return self.whole("dcp_size", 1)
 
     @property
-    def dp_attention(self) -> bool:
-        return self.switch("enable_dp_attention") and self.dp > 1
+    def attention_dp(self) -> int:
+        """Groups of ranks that attend for themselves: `--attn-dp-size`, before it `--dp-size` with the switch."""
+        own = self.whole("attn_dp_size", 1)
+        if own > 1:
+            return own
+        return self.whole("dp_size", 1) if self.switch("enable_dp_attention") else 1
+
+    @property
+    def replicas(self) -> int:
+        """Whole copies of the model side by side."""
+        spelled_old = self.attention_dp > 1 and self.whole("attn_dp_size", 1) == 1
+        return 1 if spelled_old else self.whole("dp_size", 1)
 
     @property
     def attn_tp(self) -> int:
         """Ranks that share the attention of one request."""
-        return max(1, self.tp // self.dp) if self.dp_attention else self.tp
+        return max(1, self.tp // self.attention_dp)
 
     @property
     def groups(self) -> int:
-        """Pools with requests of their own: data-parallel ranks, else one."""
-        return max(1, self.dp)
+        """Pools with requests of their own."""
+        return self.attention_dp * self.replicas
+
+    def limit_parts(self, attention_dp: int) -> int:
+        """Over how many pools the version divides `--max-running-requests`; replicas are left out of it later."""
+        return attention_dp * (self.replicas if not versions.has_attention_dp_flag(self.version) else 1)
 
     @property
     def ranks_here(self) -> int:
         """Ranks on this host: each has a pool on its GPU and, with HiCache, one in host memory."""
-        replicas = 1 if self.dp_attention else self.dp
-        return max(1, self.tp * self.pp * replicas // self.whole("nnodes", 1))
+        return max(1, self.tp * self.pp * self.replicas // self.whole("nnodes", 1))
 
     # model --------------------------------------------------------------------------------------------------------
 
@@ -180,6 +190,11 @@ class Deployment:
 
     @property
     def after_gib(self) -> Known | None:
+        """Free after the weights that the budget counts: from 0.5.16 the draft's are among them."""
+        if self.has_draft and versions.draft_in_budget(self.version):
+            both = self.fact("weights_after_gib", "draft")
+            if both is not None:
+                return both
         found = self.fact("weights_after_gib", "")
         if found is None and self.before_gib and (weights := self.fact("weights_gib", "")):
             return Known(self.before_gib.value - weights.value, "derived", weights.source)
@@ -299,9 +314,10 @@ class Deployment:
             return printed
         typed = self.number("max_running_requests")
         if typed is not None:
-            return Known(int(typed.value) // self.groups, "derived", typed.source)
+            return Known(int(typed.value) // self.limit_parts(self.attention_dp), "derived", typed.source)
         if self.algorithm:
-            return Known(SPECULATIVE_DEFAULT_LIMIT // self.groups, "derived", "default of speculative decoding")
+            value = SPECULATIVE_DEFAULT_LIMIT // self.limit_parts(self.attention_dp)
+            return Known(value, "derived", "default of speculative decoding")
         if self.pool_tokens and self.context_len:
             tokens = int(self.pool_tokens.value)
             value = min(pools.default_running_limit(tokens, self.context_len), tokens // 2)

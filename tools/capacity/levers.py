@@ -135,7 +135,7 @@ class Catalogue:
         return max(1, round(0.9 * outcome.tokens_per_pool / held))
 
     def _limit_move(self, per_pool: int, pools: int) -> Move:
-        value = per_pool * max(pools, self._server.groups if not self._server.dp_attention else 1)
+        value = per_pool * self._server.limit_parts(pools)
         typed = self._server.typed("max_running_requests")
         return Move(
             "more slots",
@@ -184,21 +184,25 @@ class Catalogue:
 
     def _dp(self) -> Iterator[Move]:
         server, shape = self._server, self._server.shape
-        if shape is None or server.pp > 1 or not self._has("--enable-dp-attention"):
+        flag = "--attn-dp-size" if versions.has_attention_dp_flag(server.version) else "--enable-dp-attention"
+        if shape is None or server.pp > 1 or not self._has(flag):
             return
         if server.algorithm in ("STANDALONE", "NGRAM"):
             return
-        # Plain data parallelism already multiplies the pools; attention groups are made within one replica.
-        if server.dp > 1 and not server.dp_attention:
+        # Without a flag of its own DP attention takes over --dp-size, so replicas would have to go.
+        if server.replicas > 1 and not versions.has_attention_dp_flag(server.version):
             return
         for dp in range(2, server.tp + 1):
             if dp != self._now.settings.dp and divides_attention(shape, server.tp, dp):
                 yield self._dp_move(dp)
 
     def _dp_move(self, dp: int) -> Move:
-        on = () if self._server.dp_attention else (("--enable-dp-attention", None, "true"),)
-        before = self._server.typed("dp_size")
-        changes: tuple[Change, ...] = (*on, ("--dp-size", None if before is None else str(before.value), str(dp)))
+        now = self._server.attention_dp
+        changes: tuple[Change, ...] = (("--attn-dp-size", str(now) if now > 1 else None, str(dp)),)
+        if not versions.has_attention_dp_flag(self._server.version):
+            before = self._server.typed("dp_size")
+            on: tuple[Change, ...] = () if now > 1 else (("--enable-dp-attention", None, "true"),)
+            changes = (*on, ("--dp-size", None if before is None else str(before.value), str(dp)))
         return Move(
             f"DP attention, dp {dp}",
             changes,
@@ -289,18 +293,21 @@ class Catalogue:
     def _no_speculation(self) -> Iterator[Move]:
         if not self._server.algorithm or not self._server.has_draft:
             return
-        parts = [self._server.fact(name, scope) for name, scope in (
+        taken = [self._server.fact(name, scope) for name, scope in (
             ("weights_gib", "draft"), ("kv_pool_gib", "draft"), ("graph_gib", "draft"), ("graph_gib", "draft extend"),
         )]  # fmt: skip
-        freed = sum(part.value for part in parts if part)
+        # Where the draft is in the budget its weights and pool go to the pool by themselves.
+        counted = taken[2:] if versions.draft_in_budget(self._server.version) else taken
+        freed = sum(part.value for part in counted if part)
         held = self._scenarios.held_per_request()
+        parts = self._server.limit_parts(self._now.settings.dp)
         present = self._scenarios.limit_per_pool(self._now.settings, self._now.tokens_per_pool)
         limit = max(present, self._limit_for(self._now) if held else 0)
         move = self._freeing(
             "speculative decoding off",
             (
                 ("--speculative-algorithm", self._server.algorithm, None),
-                ("--max-running-requests", None, str(limit * self._server.groups)),
+                ("--max-running-requests", None, str(limit * parts)),
             ),
             freed,
             "every request decodes slower where the draft was good; without a limit of its own the request table "
@@ -309,8 +316,8 @@ class Catalogue:
         )
         yield replace(
             move,
-            apply=lambda settings: replace(move.apply(settings), limit=limit * self._server.groups),
-            why_not=move.why_not if any(parts) else "what the draft takes was not observed: its lines of the start say",
+            apply=lambda settings: replace(move.apply(settings), limit=limit * parts),
+            why_not=move.why_not if any(taken) else "what the draft takes was not observed: its lines of the start say",
         )
 
     # combinations ----------------------------------------------------------------------------------------------------

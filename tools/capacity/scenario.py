@@ -84,7 +84,7 @@ class Scenarios:
         return Settings(
             fraction=fraction.value if fraction else 0.0,
             element=element.value if element else 2.0,
-            dp=server.dp if server.dp_attention else 1,
+            dp=server.attention_dp,
             dcp=server.dcp,
             limit=None if typed is None or (server.algorithm and server.limit_is_default) else int(typed.value),
             speculative=bool(server.algorithm),
@@ -149,8 +149,8 @@ class Scenarios:
         return now is not None and free >= now.value - 0.06
 
     def _groups(self, settings: Settings) -> int:
-        """Pools with requests of their own; plain data parallelism stays as it is."""
-        return settings.dp if settings.dp > 1 or self.server.dp_attention else self.server.groups
+        """Pools with requests of their own; replicas stay as they are."""
+        return settings.dp * self.server.replicas
 
     def _rest(self, settings: Settings, shape: ModelShape) -> tuple[float, list[Sum]]:
         """Budget in bytes: what the pool has now, moved by the fraction and by weights that are no longer divided."""
@@ -160,6 +160,9 @@ class Scenarios:
         assert before is not None
         rest = budget.value + before.value * (settings.fraction - (server.fraction or before).value)
         sums = [budget]
+        draft = server.fact("weights_gib", "draft")
+        if draft and server.has_draft and not settings.speculative and versions.draft_in_budget(server.version):
+            rest += draft.value
         now_tp, then_tp = server.attn_tp, max(1, server.tp // settings.dp)
         if then_tp != now_tp:
             elements = float(shape.attention_weight_elements)
@@ -216,12 +219,12 @@ class Scenarios:
 
     def limit_per_pool(self, settings: Settings, tokens: int) -> int:
         """The limit on running requests of one pool, as set or as the version's defaults have it."""
-        groups = self._groups(settings)
+        parts = self.server.limit_parts(settings.dp)
         if settings.limit is not None:
-            return max(1, settings.limit // groups)
+            return max(1, settings.limit // parts)
         now = self.server.running_limit
         if settings.speculative and now is not None and self.server.algorithm:
-            return max(1, int(now.value) * self.server.groups // groups)
+            return max(1, int(now.value) * self.server.limit_parts(self.server.attention_dp) // parts)
         return min(pools.default_running_limit(max(1, tokens), self.server.context_len or 1), tokens // 2)
 
     def _draft_weights_repeated(self, layout: pools.Layout) -> float:

@@ -38,6 +38,11 @@ def has_dcp(version: str) -> bool:
     return at_least(version, "0.5.16")
 
 
+def has_attention_dp_flag(version: str) -> bool:
+    """DP attention is `--attn-dp-size N`; before, `--dp-size N --enable-dp-attention`."""
+    return at_least(version, "0.5.23")
+
+
 def old_dsa_divisor(version: str) -> bool:
     """The FP8 budget of a sparse-indexer model divides by 576 bytes per layer while the pool stores 656."""
     return not at_least(version, "0.5.20")
@@ -109,26 +114,25 @@ def splits_sliding_window(version: str, architectures: tuple[str, ...], opted_in
 
 _MIXIN: Final = "srt/model_executor/model_runner_kv_cache_mixin.py"
 _CONFIGURATOR: Final = "srt/mem_cache/kv_cache_configurator.py"
+_POOLS: Final = "srt/model_executor/pool_configurator.py"
 _LINES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
     {
         "budget": {
             "0.4.6": "srt/model_executor/model_runner.py:707",
             "0.5.9": f"{_MIXIN}:143",
+            "0.5.12": f"{_MIXIN}:70",
             "0.5.16": f"{_CONFIGURATOR}:1538",
             "0.5.23": f"{_CONFIGURATOR}:3007",
         },
         "cell": {
             "0.5.9": f"{_MIXIN}:50",
-            "0.5.23": "srt/model_executor/pool_configurator.py:333",
-        },
-        "padding": {
-            "0.5.9": "srt/mem_cache/memory_pool.py:1441",
-            "0.5.12": "srt/mem_cache/memory_pool.py:1682",
-            "0.5.16": "srt/mem_cache/memory_pool.py:3864",
-            "0.5.23": "srt/mem_cache/memory_pool.py:4866",
+            "0.5.12": f"{_POOLS}:134",
+            "0.5.16": f"{_POOLS}:187",
+            "0.5.23": f"{_POOLS}:359",
         },
         "state": {
-            "0.5.9": f"{_MIXIN}:188",
+            "0.5.9": f"{_MIXIN}:194",
+            "0.5.12": f"{_MIXIN}:121",
             "0.5.16": f"{_CONFIGURATOR}:1763",
             "0.5.23": f"{_CONFIGURATOR}:3354",
         },
@@ -138,7 +142,12 @@ _LINES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
             "0.5.16": f"{_CONFIGURATOR}:1640",
             "0.5.23": f"{_CONFIGURATOR}:3137",
         },
-        "sliding": {"0.5.9": f"{_MIXIN}:325"},
+        "sliding": {
+            "0.5.9": f"{_MIXIN}:325",
+            "0.5.12": f"{_POOLS}:273",
+            "0.5.16": f"{_POOLS}:424",
+            "0.5.23": f"{_POOLS}:880",
+        },
         "request_table": {
             "0.4.6": "srt/mem_cache/memory_pool.py:66",
             "0.5.9": "srt/mem_cache/memory_pool.py:144",
@@ -158,14 +167,14 @@ _LINES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
             "0.5.9": "srt/server_args.py:2363",
             "0.5.12": "srt/server_args.py:3700",
             "0.5.16": "srt/arg_groups/speculative_hook.py:256",
-            "0.5.23": "srt/arg_groups/speculative_hook.py:1088",
+            "0.5.23": "srt/arg_groups/speculative_hook.py:1090",
         },
         "new_token_ratio": {
             "0.4.6": "srt/managers/scheduler.py:365",
             "0.5.9": "srt/managers/scheduler.py:811",
             "0.5.12": "srt/managers/scheduler.py:1152",
         },
-        "admission": {"0.5.9": "srt/managers/schedule_policy.py:438"},
+        "admission": {"0.5.9": "srt/managers/schedule_policy.py:439"},
         "host_size": {
             "0.4.6": "srt/mem_cache/memory_pool.py:740",
             "0.5.9": "srt/mem_cache/memory_pool_host.py:161",
@@ -185,11 +194,9 @@ _LINES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
             "0.5.9": "srt/server_args.py:1022",
             "0.5.12": "srt/server_args.py:1543",
             "0.5.16": "srt/server_args.py:4058",
-            "0.5.23": "srt/arg_groups/overrides.py:207",
+            "0.5.23": "srt/arg_groups/memory_hook.py:309",
         },
-        "fraction_vision": {"0.5.9": "srt/server_args.py:5483"},
-        "dp_attention": {"0.5.9": "srt/server_args.py:2110"},
-        "draft_pool": {"0.5.9": f"{_MIXIN}:401", "0.5.23": "srt/model_executor/pool_configurator.py:258"},
+        "dp_attention": {"0.5.9": "srt/server_args.py:2110", "0.5.23": "srt/arg_groups/parallel_hook.py:50"},
     }
 )
 

@@ -55,6 +55,7 @@ def _apply(server: Deployment, settings: Settings, name: str, value: str) -> Set
     if name == "hicache-ratio":
         return replace(settings, ratio=number)
     whole = {
+        "attn-dp-size": lambda: replace(settings, dp=int(number)),
         "dp-size": lambda: replace(settings, dp=int(number)),
         "dcp-size": lambda: replace(settings, dcp=int(number)),
         "max-running-requests": lambda: replace(settings, limit=int(number)),

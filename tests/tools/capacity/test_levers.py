@@ -109,3 +109,40 @@ def test_a_larger_host_pool_of_the_running_server_counts_as_available() -> None:
         available_gib=396 - 8 * 44.75e9 / GIB,
     )  # fmt: skip
     assert "HiCache, ratio 4.4" in of(pinned)
+
+
+def test_dp_attention_is_spelled_as_the_version_spells_it() -> None:
+    earlier, later = (of(story(version=version))["DP attention, dp 4"] for version in ("0.5.9", "0.5.23"))
+    assert earlier.changes == (("--enable-dp-attention", None, "true"), ("--dp-size", None, "4"))
+    assert later.changes == (("--attn-dp-size", None, "4"),)
+
+
+@pytest.mark.parametrize(
+    ("version", "flags"),
+    [
+        ("0.5.9", {"--enable-dp-attention": "true", "--dp-size": "4"}),
+        ("0.5.23", {"--attn-dp-size": "4"}),
+        ("0.5.23", {"--enable-dp-attention": "true", "--dp-size": "4"}),
+    ],
+)
+def test_a_server_that_runs_dp_attention_is_read_in_either_spelling(version: str, flags: dict[str, str]) -> None:
+    facts = story(*(Fact("flag", value, "", "observed", "E3", name) for name, value in flags.items()), version=version)
+    found = of(facts)
+    assert found["now"].tokens == 4 * 159209
+    assert "DP attention, dp 8" in found
+    assert "DP attention, dp 4" not in found
+
+
+def test_where_the_draft_is_in_the_budget_dropping_it_enlarges_the_pool_by_itself() -> None:
+    draft = '{"num_hidden_layers": 1, "num_attention_heads": 64, "hidden_size": 7168, "head_dim": 128}'
+    facts = story(
+        Fact("model_config", draft, "", "observed", "E8", "draft"),
+        Fact("weights_gib", 0.8, "GiB", "observed", "E5:80", "draft"),
+        Fact("weights_after_gib", 20.9068, "GiB", "observed", "E5:80", "draft"),
+        Fact("kv_pool", 138895, "tokens", "observed", "E5:61"),
+        version="0.5.23",
+    )
+    found = of(facts)
+    assert found["now"].tokens == 138895
+    # 10.42 GiB at 70,272 bytes a token
+    assert found["speculative decoding off"].tokens == pytest.approx(159209, rel=0.002)
