@@ -47,6 +47,9 @@ class Catalogue(Protocol):
     def lookup(self, option: str) -> FlagInfo | None:
         """The option by any of its spellings, None when that version has none."""
 
+    def resolve(self, option: str) -> FlagInfo | None:
+        """The same, an unambiguous beginning of a spelling included, as the parser takes it (`--tp`)."""
+
     def nearest(self, option: str) -> str:
         """The option most like it, empty when none is near."""
 

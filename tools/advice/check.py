@@ -111,9 +111,9 @@ def _flag(change: Change, case: _Case) -> Change:
 
 def _typed(change: Change, info: FlagInfo, case: _Case) -> Scalar | None:
     """What the launch command says of the option now; what was proposed as `from` where there is no launch."""
-    if case.launch is None:
+    if case.launch is None or case.catalogue is None:
         return change.from_
-    typed = case.launch.flag(*info.spellings)
+    typed = case.launch.flag(*typed_as(case.launch, info, case.catalogue))
     if typed is None:
         return None
     return values.scalar(typed.value) if typed.values else True
@@ -216,7 +216,7 @@ def _together(passed: list[Change], refused: list[Refusal], case: _Case) -> Chec
         return Checked(tuple(passed), tuple(refused))
     before = list(case.launch.options) if case.launch is not None else []
     after = options_after(case.launch, flags, case.catalogue)
-    old = {problem.text for problem in case.catalogue.rules(before)} if before else set()
+    old = {problem.text for problem in case.catalogue.rules(before)}
     problems = [problem for problem in case.catalogue.rules(after) if problem.text not in old]
     fit = memory.fit(_canonical(before, case), _canonical(after, case), case.facts)
     problems += fit.problems
@@ -237,6 +237,16 @@ def _unsure(change: Change, missing: Sequence[str]) -> Change:
     return replace(change, confirmed=False, confirm_by="; ".join(missing))
 
 
+def typed_as(launch: Launch, info: FlagInfo, catalogue: Catalogue) -> tuple[str, ...]:
+    """Every spelling of an option, those first under which the launch command has it, abbreviations included."""
+    typed = []
+    for flag in launch.flags:
+        known = catalogue.resolve(flag.name)
+        if known is not None and tuple(known.spellings) == tuple(info.spellings):
+            typed.append(flag.name)
+    return tuple(dict.fromkeys((*typed, *info.spellings)))
+
+
 def options_after(launch: Launch | None, changes: Sequence[Change], catalogue: Catalogue) -> list[str]:
     """The server's options with the changes made."""
     base = launch if launch is not None and launch.form != "config" else None
@@ -245,7 +255,7 @@ def options_after(launch: Launch | None, changes: Sequence[Change], catalogue: C
         base = parse_launch("shell", " ".join(["python -m sglang.launch_server", *map(_word, words)]))
     for change in changes:
         info = catalogue.lookup(change.flag)
-        spellings = tuple(info.spellings) if info else ()
+        spellings = typed_as(base, info, catalogue) if info else ()
         if change.do == "remove":
             edits = remove_flag(base, change.flag, spellings, switch=change.from_ in (True, None))
         else:
@@ -268,6 +278,6 @@ def _canonical(options: Sequence[str], case: _Case) -> list[str]:
     found = []
     for word in options:
         name, sign, rest = word.partition("=")
-        info = case.catalogue.lookup(name) if case.catalogue is not None and name.startswith("--") else None
+        info = case.catalogue.resolve(name) if case.catalogue is not None and name.startswith("--") else None
         found.append(info.spellings[0] + sign + rest if info else word)
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tools.advice.forms import shell
 from tools.advice.mapped import Word
@@ -37,7 +37,8 @@ class Flag:
 class Server:
     """The words of a command that starts a server: its program stands at `start`, its options begin at `entry`.
 
-    `outer` are the words of commands around it, up to the text that holds it (`bash -lc`).
+    `outer` are the words of commands around it, up to the text that holds it (`bash -lc`). `own` are the command's
+    words before variables were looked up: their places lie side by side in one line.
     """
 
     words: tuple[Word, ...]
@@ -45,6 +46,7 @@ class Server:
     entry: int
     outer: tuple[str, ...]
     flags: tuple[Flag, ...]
+    own: tuple[Word, ...]
 
 
 def entry_of(argv: Sequence[str]) -> int | None:
@@ -71,7 +73,7 @@ def find(words: Sequence[Word], *, bare_options: bool = False, depth: int = 0) -
                 inner = find_in(shell.read(word.value), depth=depth + 1)
                 if inner is not None:
                     before = tuple(one.text for one in words[:index])
-                    return Server(inner.words, inner.start, inner.entry, (*before, *inner.outer), inner.flags)
+                    return replace(inner, outer=(*before, *inner.outer))
     if bare_options and any(word.text.startswith(("--model", "--tp", "--mem-fraction")) for word in words):
         first = next(index for index, word in enumerate(words) if FLAG.match(word.text))
         return _server(words, first)
@@ -83,12 +85,12 @@ def find_in(commands: shell.Commands, *, depth: int = 0) -> Server | None:
     for words in reversed(commands.simple):
         server = find(shell.splice(words, commands.variables), depth=depth)
         if server is not None:
-            return server
+            return server if server.outer else replace(server, own=tuple(words))
     return None
 
 
 def _server(words: Sequence[Word], entry: int) -> Server:
-    return Server(tuple(words), _program(words, entry), entry, (), read_flags(words[entry:]))
+    return Server(tuple(words), _program(words, entry), entry, (), read_flags(words[entry:]), tuple(words))
 
 
 def _program(words: Sequence[Word], entry: int) -> int:

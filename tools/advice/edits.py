@@ -11,7 +11,9 @@ from tools.advice.mapped import Edit, Mapped, Word
 
 # What may be written without quotes in every form at once: unit file, shell, YAML, JSON.
 SAFE = re.compile(r"[A-Za-z0-9_.+\-][A-Za-z0-9_.,:+\-/=]*")
-_TRAILING_GAP = re.compile(r"(?:[ \t]|\\?\r?\n)+\Z")
+_BLANKS = re.compile(r"(?:[ \t]|\\?\r?\n)+")
+# Blanks and continued lines, and in unit files the comment lines between these.
+_SEPARATOR = re.compile(r"(?:[ \t]|\\?\r?\n|(?<=\n)[ \t]*[#;][^\n]*\n)+")
 _NOT_TEXT = re.compile(r"[-+]?[\d.]+(?:e[-+]?\d+)?|true|false|yes|no|on|off|null|~", re.I)
 
 
@@ -33,10 +35,19 @@ def remove_flag(launch: Launch, name: str, spellings: Sequence[str] = (), *, swi
     edits = []
     for flag in launch.flags:
         if flag.name in (name, *spellings):
-            words = [word for word in flag.words if not (switch and word.text.startswith("$"))]
+            words = _removable(launch, flag, switch)
             whole_line = launch.form == "config"
             edits += [_cut_lines(launch.text, words[0], words[-1])] if whole_line else _cut(launch, words)
     return edits
+
+
+def _removable(launch: Launch, flag: Flag, switch: bool) -> list[Word]:
+    """The words of an option; of a value that a variable holds, the variable's word in the command."""
+    words = [word for word in flag.words if not (switch and word.text.startswith("$"))]
+    if words[0] in launch.own and any(word not in launch.own for word in words):
+        place = launch.own.index(words[0])
+        return list(launch.own[place : place + 2])
+    return words
 
 
 def _replace(launch: Launch, flag: Flag, values: Sequence[str]) -> list[Edit]:
@@ -70,7 +81,7 @@ def _within(word: Word, part: Mapped, value: str) -> Edit:
 def _add(launch: Launch, name: str, values: Sequence[str]) -> list[Edit]:
     if launch.form == "config":
         return [_add_key(launch, name, values)]
-    last = launch.words[-1]
+    last = launch.own[-1]
     valued = [flag for flag in launch.flags if flag.values]
     joined = bool(values) and len(values) == 1 and sum(flag.joined for flag in valued) * 2 > len(valued)
     words = [f"{name}={values[0]}"] if joined else [name, *values]
@@ -103,20 +114,28 @@ def _item_text(value: str, quote: str, block: bool) -> str:
     return value if plain else f'"{value}"'
 
 
-def _gap_before(launch: Launch, word: Word) -> str:
-    start = word.start
-    found = _TRAILING_GAP.search(launch.text, max(0, start - 400), start)
-    return found[0] if found else " "
+def _gap_before(launch: Launch, word: Word) -> tuple[int, str]:
+    """Where the blanks before a word begin, and they: up to the word before it where nothing else is between."""
+    ends = [one.end for one in (*launch.own, *launch.words) if one.end <= word.start]
+    start = max(ends, default=word.start)
+    gap = launch.text[start : word.start]
+    if _SEPARATOR.fullmatch(gap):
+        return start, gap
+    blank = len(gap) - len(gap.rstrip(" \t"))
+    return word.start - blank, gap[len(gap) - blank :]
 
 
 def _gap_before_flags(launch: Launch) -> str:
-    """What stands before the last option: a blank, or a continued line with its indentation.
-
-    A blank where something else ends the command (`"$@"`), since the last option may stand in an array before it.
-    """
-    if launch.flags and launch.flags[-1].words[-1] is launch.words[-1]:
-        return _gap_before(launch, launch.flags[-1].words[0])
+    """What stands before the last option of the command line: a blank, or a continued line with its indentation."""
+    for word in launch.own[-2:]:
+        if word.text.startswith("--"):
+            _, gap = _gap_before(launch, word)
+            return gap if gap and _BLANKS.fullmatch(gap) and not _comment(gap) else " "
     return " "
+
+
+def _comment(gap: str) -> bool:
+    return "#" in gap or ";" in gap
 
 
 def _cut(launch: Launch, words: Sequence[Word]) -> list[Edit]:
@@ -127,8 +146,7 @@ def _cut(launch: Launch, words: Sequence[Word]) -> list[Edit]:
         edits.append(_cut_flow(launch.text, flow[0], flow[-1]))
     for word in words:
         if word.item is None:
-            gap = _TRAILING_GAP.search(launch.text, max(0, word.start - 400), word.start)
-            edits.append(Edit(gap.start() if gap else word.start, word.end, ""))
+            edits.append(Edit(_gap_before(launch, word)[0], word.end, ""))
         elif word.item.block:
             edits.append(_cut_lines(launch.text, word, word))
     return edits

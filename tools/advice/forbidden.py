@@ -33,6 +33,7 @@ _NAMED = {
     "--served-model-name": "clients call it by that name",
     "--delete-ckpt-after-loading": "it deletes files",
     "--device": "it moves the server",
+    "--enable-trace": "it sends what requests do to another server",
 }
 _BY_NAME = (
     (r"path|dir|folder|file|cache-root", "it names a place in a file system"),
@@ -45,14 +46,16 @@ _BY_NAME = (
     (r"command|cmd|script|hook|hooks|module|plugin|plugins|callable|callback|import|exec", "it names code"),
     (r"extra-config|override-args|json|config", "it holds free-form settings"),
     (r"dump|crash-dump|debug-tensor|inject", "it writes what users sent to files"),
+    (r"trust", "it trusts what a model or a request brings"),
+    (r"remote-instance", "it takes weights from another server"),
     (r"log-requests", "it writes what users sent to the log"),
     (r"lora-paths|template|templates|headers?|labels?", "it holds free text"),
 )
 _RULES = tuple((re.compile(rf"(?:^|-)(?:{names})(?:-|$)"), why) for names, why in _BY_NAME)
 # Names that a rule above matches and that hold no such thing.
-_CLEARED = frozenset({"--enable-cache-report", "--disable-outlines-disk-cache", "--host-memory-reserve-ratio"})
+_CLEARED = frozenset({"--constrained-json-disable-any-whitespace", "--host-memory-reserve-ratio"})
 # Text options without readable choices that were looked at: their values are names of built-in variants.
-_CLASSIFIED_TEXT = frozenset(
+LOOKED_AT = frozenset(
     {
         "--attention-backend", "--prefill-attention-backend", "--decode-attention-backend", "--mm-attention-backend",
         "--speculative-draft-attention-backend", "--sampling-backend", "--grammar-backend", "--lora-backend",
@@ -70,7 +73,7 @@ _CLASSIFIED_TEXT = frozenset(
     }
 )  # fmt: skip
 # Options of which only some values run or unpickle code, or name a class.
-_SAFE_VALUES = {
+SAFE_VALUES = {
     "--load-format": frozenset({"auto", "safetensors", "mistral", "bitsandbytes", "gguf", "dummy", "layered"}),
     "--speculative-draft-load-format": frozenset({"auto", "safetensors", "dummy"}),
     "--hicache-storage-backend": frozenset({"file", "mooncake", "hf3fs", "nixl", "aibrix", "eic", "simm"}),
@@ -85,10 +88,10 @@ def reason(flag: str, value: str, info: FlagInfo) -> str:
     for name in (flag, *info.spellings):
         if name in _NAMED:
             return _NAMED[name]
-    safe = next((_SAFE_VALUES[name] for name in info.spellings if name in _SAFE_VALUES), None)
+    safe = next((SAFE_VALUES[name] for name in info.spellings if name in SAFE_VALUES), None)
     if safe is not None:
         return "" if not value or value in safe else f"{value!r} is not one of {', '.join(sorted(safe))}"
-    cleared = any(name in _CLEARED or name in _CLASSIFIED_TEXT for name in info.spellings)
+    cleared = any(name in _CLEARED or name in LOOKED_AT for name in info.spellings)
     for name in info.spellings:
         for pattern, why in _RULES:
             if not cleared and pattern.search(name.removeprefix("--")):
@@ -99,7 +102,7 @@ def reason(flag: str, value: str, info: FlagInfo) -> str:
 def _by_type(info: FlagInfo) -> str:
     if info.kind in ("path", "json", "other"):
         return "its value is a path, JSON or read by a function, and nobody has classified it"
-    if info.kind == "text" and info.choices is None and not _CLASSIFIED_TEXT.intersection(info.spellings):
+    if info.kind == "text" and info.choices is None and not LOOKED_AT.intersection(info.spellings):
         return "it takes free text, and nobody has classified it"
     return ""
 

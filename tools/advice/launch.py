@@ -30,9 +30,9 @@ class Launch:
     """A server command in its file.
 
     `argv` is everything that is run, `wrapper` its words before the server's program (`numactl …`, `bash -lc`,
-    `uv run`, `docker run … IMAGE`), `command` the rest. `name` is the unit, service or container, `path` the file if
-    it is known. `sources` are evidence ids. `environment` holds what the same file sets, `node` the YAML service,
-    container or `--config` mapping.
+    `uv run`, `docker run … IMAGE`), `command` the rest; `own` are the words of the command line before variables were
+    looked up. `name` is the unit, service or container, `path` the file if it is known, `sources` are evidence ids.
+    `environment` holds what the same file sets, `node` the YAML service, container or `--config` mapping.
     """
 
     form: Form
@@ -42,6 +42,7 @@ class Launch:
     entry: int
     outer: tuple[str, ...]
     flags: tuple[Flag, ...]
+    own: tuple[Word, ...]
     name: str = ""
     path: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -137,6 +138,7 @@ def _of(
         server.entry,
         server.outer,
         server.flags,
+        server.own,
         name,
         path,
         environment or {},
@@ -364,7 +366,7 @@ def _config(text: str, path: str, sources: tuple[str, ...]) -> Launch:
         flags.append(Flag(f"--{key.replace('_', '-')}", tuple(word.text for word in values), False, taken))
     if not flags:
         raise LaunchUnreadable("this --config file sets no option.", "Pass the file that --config names.")
-    return Launch("config", text, tuple(words), 0, 0, (), tuple(flags), path=path, sources=sources, node=roots[0])
+    return Launch("config", text, tuple(words), 0, 0, (), tuple(flags), (), path=path, sources=sources, node=roots[0])
 
 
 def _config_values(text: str, node: yaml.Node) -> tuple[Word, ...] | None:

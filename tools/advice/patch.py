@@ -17,6 +17,7 @@ import yaml
 from tools.advice import values
 from tools.advice.catalogue import Catalogue
 from tools.advice.change import Change
+from tools.advice.check import typed_as
 from tools.advice.edits import remove_flag, set_flag
 from tools.advice.forms import systemd, yaml_text
 from tools.advice.launch import Form, Launch, parse_launch
@@ -88,7 +89,7 @@ def patch(launch: Launch, changes: Iterable[Change], *, catalogue: Catalogue | N
 
 def _edits(launch: Launch, change: Change, catalogue: Catalogue | None) -> list[Edit]:
     info = catalogue.lookup(change.flag) if catalogue is not None else None
-    spellings = tuple(info.spellings) if info is not None else ()
+    spellings = typed_as(launch, info, catalogue) if info is not None and catalogue is not None else ()
     if change.do == "remove":
         return remove_flag(launch, change.flag, spellings, switch=change.from_ in (True, None))
     return set_flag(launch, change.flag, values.words(change.to), spellings)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tools.advice.catalogue import ValueKind
 from tools.advice.change import Problem
+
+if TYPE_CHECKING:
+    from tools.source import Source
 
 
 class SourceFlag(Protocol):
@@ -38,8 +42,10 @@ class SourceCatalogue(Protocol):
     def version(self) -> str: ...
     def find(self, name: str) -> SourceFlag | None: ...
     def nearest(self, name: str, count: int = 3) -> list[str]: ...
+    def by_prefix(self, name: str) -> list[str]: ...
 
 
+_SHORTEST = len("--x")
 Rules = Callable[[Sequence[str]], Sequence[Problem]]
 
 
@@ -63,6 +69,26 @@ class Flags:
     problems: Rules | None = None
     variables: Callable[[str], bool | None] | None = None
 
+    @classmethod
+    def of(cls, source: Source) -> Flags:
+        """Flags, rules and variables of a tree. Raises SourceUnavailable when its parser cannot be read."""
+        from tools.source import check_command
+
+        @lru_cache(maxsize=64)
+        def known(options: tuple[str, ...]) -> tuple[Problem, ...]:
+            found = check_command(["python", "-m", "sglang.launch_server", *options], source)
+            return tuple(Problem(one.message, one.at) for one in found if one.severity == "error")
+
+        def problems(options: Sequence[str]) -> tuple[Problem, ...]:
+            return known(tuple(options))
+
+        def reads(name: str) -> bool | None:
+            if not name.startswith(("SGLANG_", "SGL_")):
+                return None
+            return any(name in source.text(path) for path in source.files(kind="py"))
+
+        return cls(source.catalogue(), problems, reads)
+
     @property
     def version(self) -> str:
         return self.flags.version
@@ -75,6 +101,13 @@ class Flags:
         choices = tuple(str(one) for one in found.choices) if isinstance(found.choices, tuple) else None
         retired = found.replacement or found.deprecated or ""
         return Flag(names, _kind(found), choices, found.nargs in ("+", "*"), found.at, retired)
+
+    def resolve(self, option: str) -> Flag | None:
+        exact = self.lookup(option)
+        if exact is not None or len(option) < _SHORTEST:
+            return exact
+        found = {flag.spellings: flag for name in self.flags.by_prefix(option) if (flag := self.lookup(name))}
+        return next(iter(found.values())) if len(found) == 1 else None
 
     def nearest(self, option: str) -> str:
         near = self.flags.nearest(option, 1)

@@ -1,0 +1,4 @@
+#!/bin/bash
+python -m sglang.launch_server \
+  --model-path /m \
+  --tp 8

@@ -1,0 +1,307 @@
+"""What advice must pass: real flags of 0.5.9 and 0.5.23, memory of one box, evidence, and hostile proposals."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.tools.advice import box
+from tools.advice import Change, Checked, Flags, check, forbidden, options_after, parse_launch
+from transcripts.facts import Evidence
+
+
+def _check(flags: Flags | None, *changes: Change, **other: Any) -> Checked:
+    known = {"facts": box.facts(), "launch": box.launch(), "evidence": box.evidence(), "citations": ("S1",), **other}
+    return check(changes, catalogue=flags, **known)
+
+
+def _reason(flags: Flags | None, *changes: Change, **other: Any) -> str:
+    found = _check(flags, *changes, **other)
+    assert not found.accepted
+    return found.refused[0].reason
+
+
+def test_the_running_limit_passes_with_where_it_stands(flags: Flags) -> None:
+    found = _check(flags, box.flag("raise", "--max-running-requests", 72))
+    assert not found.refused
+    (change,) = found.accepted
+    assert change.confirmed
+    assert change.valid is not None
+    assert change.valid.version == "0.5.9"
+    assert change.valid.at.startswith("srt/server_args.py:")
+    row = change.row()
+    assert {"kind", "do", "flag", "from", "to", "unit", "valid", "why", "evidence", "confirmed"} == set(row)
+    assert row["valid"]["rules"] == "kept"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (box.flag("set", "--max-runing-requests", 72), "--max-running-requests is near"),
+        (box.flag("set", "--max_running_requests", 72), "not written as an option"),
+        (box.flag("set", "--gpu-memory-utilization", 0.9), "no option"),
+        (box.flag("set", "--tp", 4), "no option"),
+        (box.flag("set", "--max-running-requests", "many"), "whole number"),
+        (box.flag("set", "--max-running-requests", 72.5), "whole number"),
+        (box.flag("set", "--max-running-requests", -3), "not between"),
+        (box.flag("set", "--max-running-requests"), "no value"),
+        (box.flag("lower", "--max-running-requests", 72), "does not lower"),
+        (box.flag("raise", "--mem-fraction-static", 0.8), "does not raise"),
+        (box.flag("set", "--mem-fraction-static", 0.99), "not between"),
+        (box.flag("set", "--mem-fraction-static", 0.88), "already"),
+        (box.flag("set", "--kv-cache-dtype", "fp8"), "takes"),
+        (box.flag("set", "--enable-metrics", 3), "switch"),
+        (box.flag("remove", "--page-size"), "not typed"),
+        (box.flag("set", "--trust-remote-code"), "typed already"),
+        (box.flag("set", "--chat-template", "x"), "left to the operator"),
+        (box.flag("set", "--hicache-storage-backend", "dynamic"), "left to the operator"),
+        (box.flag("set", "--load-format", "pt"), "left to the operator"),
+        (box.flag("set", "--page-size", "<N>"), "no plain value"),
+        (box.flag("set", "--page-size", 64, "E99:1"), "names no evidence"),
+        (box.flag("set", "--page-size", 64, "E5:4000"), "names no evidence"),
+        (Change("flag", "set", "--page-size", None, 64), "nothing is cited"),
+        (Change("flag", "set", "--page-size", None, 64, why="a\u202eb", evidence=("E5",)), "U+202E"),
+        (Change("env", "set", "LD_PRELOAD", None, "x", evidence=("E5",)), "left to the operator"),
+        (Change("env", "set", "SGLANG_NOT_THERE", None, 1, evidence=("E5",)), "does not read"),
+        (Change("env", "set", "SGLANG_ENABLE_SPEC_V2", None, "True", evidence=("E5",)), "already"),
+        (Change("container", "set", "--privileged", None, None, evidence=("E5",)), "no setting"),
+        (Change("container", "set", "--shm-size", None, "32g", evidence=("E5",)), "not as a container"),
+        (Change("host", "set", "kernel.core_pattern", None, "|/x", evidence=("E5",)), "no setting"),
+        (Change("host", "set", "vm.swappiness", None, "1;reboot", evidence=("E5",)), "does not parse"),
+        (Change("upgrade", "upgrade", "sglang", None, "0.5.8", evidence=("E5",)), "not newer"),
+        (Change("upgrade", "upgrade", "evil", None, "1.0", evidence=("E5",)), "names sglang"),
+    ],
+)
+def test_a_refusal_says_why(flags: Flags, change: Change, said: str) -> None:
+    assert said in _reason(flags, change)
+
+
+def test_without_the_tree_no_flag_is_proposed() -> None:
+    assert "not known" in _reason(None, box.flag("set", "--page-size", 64))
+
+
+def test_rules_of_the_code_are_kept_by_all_changes_together(flags: Flags) -> None:
+    found = _check(flags, box.flag("set", "--enable-hierarchical-cache"), box.flag("set", "--disable-radix-cache"))
+    assert not found.accepted
+    assert "srt/server_args.py:" in found.refused[0].reason
+
+
+def test_the_host_copy_fits_as_the_design_counts_it(flags: Flags) -> None:
+    on, ratio = box.flag("set", "--enable-hierarchical-cache"), box.flag("set", "--hicache-ratio", 4.0)
+    assert len(_check(flags, on, ratio).accepted) == 2
+    poor = box.facts(mem_available_bytes=120 * box.GIB)
+    assert "358.0 GB" in _reason(flags, on, ratio, facts=poor)
+    group = box.facts(cgroup_limit_bytes=300 * box.GIB, cgroup_used_bytes=20 * box.GIB)
+    assert "may be used" in _reason(flags, on, ratio, facts=group)
+
+
+def test_levers_are_counted_together(flags: Flags) -> None:
+    """A larger pool makes the host copy larger; FP8 lets more requests into the same bytes."""
+    on, ratio = box.flag("set", "--enable-hierarchical-cache"), box.flag("set", "--hicache-ratio", 4.0)
+    tight = box.facts(mem_available_bytes=360 * box.GIB)
+    more = box.flag("raise", "--mem-fraction-static", 0.9)
+    assert len(_check(flags, on, ratio, facts=tight).accepted) == 2
+    assert "host copy" in _reason(flags, on, ratio, more, facts=tight)
+    many, half = box.flag("raise", "--max-running-requests", 140), box.flag("set", "--kv-cache-dtype", "fp8_e4m3")
+    assert "at most 80" in _reason(flags, many)
+    assert len(_check(flags, many, half).accepted) == 2
+
+
+def test_the_fraction_rises_only_into_what_is_free(flags: Flags) -> None:
+    assert _check(flags, box.flag("raise", "--mem-fraction-static", 0.92)).accepted
+    assert "free after boot" in _reason(flags, box.flag("raise", "--mem-fraction-static", 0.95))
+
+
+def test_what_is_not_known_leaves_a_change_unconfirmed(flags: Flags) -> None:
+    found = _check(flags, box.flag("raise", "--mem-fraction-static", 0.9), facts=box.facts(free_after_boot_gib=None))
+    assert not found.accepted[0].confirmed
+    assert "ready line" in found.accepted[0].confirm_by
+
+
+def test_evidence_of_two_kinds_one_out_of_reach_of_requests(flags: Flags) -> None:
+    journal = box.flag("set", "--page-size", 64, "E5:1", "S1")
+    alone = _check(flags, journal, launch=parse_launch("systemd", box.UNIT))
+    assert not alone.accepted[0].confirmed
+    assert alone.accepted[0].row()["confirm_by"]
+    assert _check(flags, journal).accepted[0].confirmed
+    pasted = {name: Evidence(name, "pasted", "", "", "", None, "x\n" * 9) for name in ("E5", "E6")}
+    assert not _check(flags, journal, evidence=pasted).accepted[0].confirmed
+    assert not _check(flags, journal, live=False).accepted[0].confirmed
+
+
+def test_deprecated_options_are_not_proposed(flags: Flags) -> None:
+    retired = [flag.name for flag in flags.flags.flags if flags.lookup(flag.name) and flags.lookup(flag.name).retired]  # type: ignore[attr-defined, union-attr]
+    for name in retired:
+        assert _check(flags, box.flag("set", name, 1)).refused
+
+
+@pytest.mark.parametrize("version", ["0.5.9", "0.5.23"])
+def test_every_option_of_a_version_is_classified(version: str, flags_of: Callable[[str], Flags]) -> None:
+    """What names code, places, secrets or free text is forbidden by name or by type, whatever the version brings."""
+    flags, steerable = flags_of(version), []
+    for flag in flags.flags.flags:  # type: ignore[attr-defined]
+        info = flags.lookup(flag.name)
+        if info is None or forbidden.reason(info.spellings[0], "", info):
+            continue
+        if info.kind in ("text", "json", "path", "other") and info.choices is None:
+            steerable.append(flag.name)
+        assert not re.search(r"path|url|addr|api-key|ssl|hook|template|dump|trust|extra-config|host$|folder", flag.name)
+    assert set(steerable) <= forbidden.LOOKED_AT | set(forbidden.SAFE_VALUES)
+
+
+TIER = [
+    "--trust-remote-code",
+    "--forward-hooks",
+    "--custom-weight-loader",
+    "--enable-custom-logit-processor",
+    "--tool-server",
+    "--model-path",
+    "--tokenizer-path",
+    "--speculative-draft-model-path",
+    "--lora-paths",
+    "--download-dir",
+    "--model-loader-extra-config",
+    "--hicache-storage-backend-extra-config",
+    "--chat-template",
+    "--config",
+    "--decrypted-config-file",
+    "--api-key",
+    "--admin-api-key",
+    "--host",
+    "--port",
+    "--dist-init-addr",
+    "--encoder-urls",
+    "--file-storage-path",
+    "--log-requests",
+    "--log-requests-level",
+    "--crash-dump-folder",
+    "--debug-tensor-dump-output-folder",
+    "--debug-tensor-dump-inject",
+]
+
+
+@pytest.mark.parametrize("name", TIER)
+def test_the_forbidden_tier(name: str, flags: Flags) -> None:
+    bare = parse_launch("shell", "sglang serve --tp 8", sources=("E6",))
+    for do, to in (("set", None), ("set", "x"), ("set", 1), ("set", True)):
+        found = _check(flags, box.flag(do, name, to), launch=bare)
+        assert not found.accepted
+
+
+HOSTILE = [
+    "--api-key",
+    "--host",
+    "--port",
+    "--tp",
+    "--mem-fraction-static",
+    "--max-running-requests",
+    "--page-size",
+    "--chunked-prefill-size",
+    "--kv-cache-dtype",
+    "--hicache-ratio",
+    "--load-format",
+    "--cuda-graph-bs",
+    "--hicache-storage-backend",
+    "--attention-backend",
+    "--enable-metrics",
+    "--trust-remote-code",
+    "LD_PRELOAD",
+    "PATH",
+    "SGLANG_ENABLE_SPEC_V2",
+    "NCCL_P2P_DISABLE",
+    "NCCL_NET_PLUGIN",
+    "sglang",
+    "shm-size",
+    "ipc",
+    "memlock",
+    "vm.swappiness",
+    "MemoryMax",
+    "--\n--host",
+    "--host=0.0.0.0",
+    "--page-size 1 --host",
+    "ExecStart",
+    "",
+]
+_VALUES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=30),
+    st.sampled_from(
+        [
+            "0.99",
+            "1; reboot",
+            "$(id)",
+            "`id`",
+            "%h",
+            "64\nExecStartPre=/bin/x",
+            "../../etc",
+            "/etc/shadow",
+            "http://x",
+            "<value>",
+            "...",
+            "a b",
+            "--host",
+            "fp8_e4m3",
+            "auto",
+            "dynamic",
+            "64",
+            "host",
+            "32g",
+            "\u200b64",
+            "64 --host 0.0.0.0",
+            "'64'",
+            '"',
+            "\\",
+            "${X}",
+            "0x40",
+            "1e3",
+            "NaN",
+            "-1",
+            "0.6.0",
+        ]
+    ),
+)
+_CHANGES = st.builds(
+    Change,
+    kind=st.one_of(st.sampled_from(["flag", "env", "container", "host", "upgrade"]), st.text(max_size=5)),
+    do=st.one_of(st.sampled_from(["set", "raise", "lower", "remove", "upgrade"]), st.text(max_size=5)),
+    flag=st.one_of(st.sampled_from(HOSTILE), st.text(max_size=20)),
+    from_=_VALUES,
+    to=_VALUES,
+    unit=st.text(max_size=5),
+    why=st.text(max_size=20),
+    evidence=st.lists(st.sampled_from(["E5:1", "E4", "S1", "E99", "operator", "", "E5:-1", "E5\n"]), max_size=3).map(
+        tuple
+    ),
+)
+
+
+@settings(max_examples=600, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@given(st.lists(_CHANGES, max_size=3))
+def test_hostile_proposals_do_not_get_through(flags: Flags, changes: list[Change]) -> None:
+    launch = box.launch()
+    flags = Flags(flags.flags, variables=lambda name: name != "SGLANG_NOT_THERE")  # rules are tried above
+    found = _check(flags, *changes, launch=launch)
+    assert len(found.accepted) + len(found.refused) == len(changes)
+    assert all(refusal.reason for refusal in found.refused)
+    for change in found.accepted:
+        text = "" if change.to is None else str(change.to)
+        assert re.fullmatch(r"[A-Za-z0-9_.,:+\-= ]*", text)
+        assert change.evidence
+        assert "--" not in text
+        assert change.flag not in ("PATH", "LD_PRELOAD", "NCCL_NET_PLUGIN")
+        if change.kind == "flag":
+            info = flags.lookup(change.flag)
+            assert info is not None
+            assert not forbidden.reason(change.flag, text, info)
+            assert info.choices is None or text in info.choices or change.do == "remove"
+    after = options_after(launch, [change for change in found.accepted if change.kind == "flag"], flags)
+    names = {change.flag for change in found.accepted if change.kind == "flag"}
+    assert {word for word in after if word.startswith("--")} - {flag.name for flag in launch.flags} <= names

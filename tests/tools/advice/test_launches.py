@@ -1,0 +1,127 @@
+"""Launch commands of real shapes: read, written back, changed, and changed back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tools.advice import Change, Launch, LaunchUnreadable, parse_launch, patch
+
+FOLDER = Path(__file__).with_name("launches")
+EXPECTED: dict[str, dict[str, Any]] = yaml.safe_load((FOLDER / "expected.yaml").read_text("utf-8"))
+NAMES = sorted(EXPECTED)
+
+
+def _text(name: str) -> str:
+    return (FOLDER / name).read_bytes().decode()
+
+
+def _launch(name: str) -> Launch:
+    return parse_launch(EXPECTED[name]["form"], _text(name))
+
+
+def _set(flag: str, value: str | None) -> Change:
+    return Change("flag", "set", flag, None, value)
+
+
+def test_there_are_forty_of_every_kind_of_file() -> None:
+    assert len(NAMES) >= 40
+    assert {row["form"] for row in EXPECTED.values()} == {
+        "systemd", "docker", "compose", "kubernetes", "script", "shell", "config",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_reads_what_the_file_holds(name: str) -> None:
+    launch, expected = _launch(name), EXPECTED[name]
+    flags = {flag.name: flag.value for flag in launch.flags}
+    assert {flag: flags.get(flag) for flag in expected["flags"]} == expected["flags"]
+    if expected["wrapper"] is not None:
+        assert list(launch.wrapper) == expected["wrapper"]
+    if "name" in expected:
+        assert launch.name == expected["name"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_unchanged_is_the_same_bytes(name: str) -> None:
+    launch = _launch(name)
+    assert launch.written().encode() == (FOLDER / name).read_bytes()
+    assert [launch.text[word.start : word.end] for word in launch.words]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_value_set_and_set_back_is_the_same_bytes(name: str) -> None:
+    """One value is replaced where it stands; nothing else in the file moves."""
+    from tools.advice.edits import set_flag
+
+    launch = _launch(name)
+    valued = [flag for flag in launch.flags if len(flag.values) == 1]
+    flag = next((one for one in valued if one.value.isdecimal()), valued[-1])
+    changed = launch.written(set_flag(launch, flag.name, ["17"]))
+    again = parse_launch(launch.form, changed)
+    assert [(one.name, "17" if one.name == flag.name else one.value) for one in launch.flags] == [
+        (one.name, one.value) for one in again.flags
+    ]
+    if flag.value.isdecimal():
+        assert again.written(set_flag(again, flag.name, list(flag.values))) == launch.text
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_option_added_is_read_and_removed_again(name: str) -> None:
+    from tools.advice.edits import remove_flag, set_flag
+
+    launch = _launch(name)
+    text = launch.written(set_flag(launch, "--max-queued-requests", ["72"]))
+    added = parse_launch(launch.form, text)
+    assert added.options.count("--max-queued-requests") + added.options.count("--max-queued-requests=72") == 1
+    typed = added.flag("--max-queued-requests")
+    assert typed is not None
+    assert typed.value == "72"
+    assert [flag.name for flag in added.flags[: len(launch.flags)]] == [flag.name for flag in launch.flags]
+    back = parse_launch(launch.form, added.written(remove_flag(added, "--max-queued-requests")))
+    assert back.argv == launch.argv
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_option_removed_leaves_the_others(name: str) -> None:
+    from tools.advice.edits import remove_flag
+
+    launch = _launch(name)
+    flag = launch.flags[-1]
+    left = parse_launch(launch.form, launch.written(remove_flag(launch, flag.name)))
+    assert [one.name for one in left.flags] == [one.name for one in launch.flags if one.name != flag.name]
+    kept = [word for other in launch.flags if other.name != flag.name for word in (other.name, *other.values)]
+    assert [word for other in left.flags for word in (other.name, *other.values)] == kept
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_patch_shows_the_merged_command(name: str) -> None:
+    launch = _launch(name)
+    made = patch(launch, [_set("--max-running-requests", "72"), _set("--enable-cache-report", None)])
+    added = [word for op, word in made.diff if op == "added"]
+    assert "--enable-cache-report" in added
+    assert made.argv_before == launch.argv
+    assert made.rollback
+
+
+def test_the_spelling_of_the_operator_stays() -> None:
+    from tools.advice.edits import set_flag
+
+    launch = parse_launch("shell", "sglang serve --tp=\"8\" --page-size '64'")
+    edits = [*set_flag(launch, "--tp-size", ["4"], ("--tp",)), *set_flag(launch, "--page-size", ["32"])]
+    assert launch.written(edits) == "sglang serve --tp=\"4\" --page-size '32'"
+
+
+def test_text_without_a_server_is_refused_with_what_to_do() -> None:
+    for form, text in (("systemd", "[Service]\nExecStart=/bin/true\n"), ("shell", "ls -l"), ("config", "[]")):
+        with pytest.raises(LaunchUnreadable) as caught:
+            parse_launch(form, text)  # type: ignore[arg-type]
+        assert caught.value.hint
+
+
+def test_process_words_are_separated_by_nul() -> None:
+    launch = parse_launch("shell", "python3\0-m\0sglang.launch_server\0--model-path\0/a b\0--tp\08\0")
+    assert launch.argv == ("python3", "-m", "sglang.launch_server", "--model-path", "/a b", "--tp", "8")

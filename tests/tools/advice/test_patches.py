@@ -1,0 +1,209 @@
+"""Patches as the programs that read them see them, stages, and the second look."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.needs import needs
+from tests.tools.advice import box
+from tools.advice import Change, Launch, launch_from, parse_launch, patch, plan_after, restart_cost, verify
+from tools.advice.forms import systemd
+from transcripts.facts import Evidence, Fact, Facts
+
+FOLDER = Path(__file__).with_name("launches")
+UNITS = sorted(path.name for path in FOLDER.glob("*.service"))
+SLOTS = box.flag("raise", "--max-running-requests", 72)
+
+
+def _written(folder: Path, name: str, launch: Launch, text: str) -> Path:
+    """The unit on disk with the drop-in beside it, programs that this machine lacks replaced by one it has."""
+    unit = folder / name
+    parts: list[tuple[str, list[str]]] = [(name, [])]
+    for line in launch.text.splitlines():
+        if line.startswith("# /"):
+            parts.append((line.rpartition("/")[2].strip(), []))
+        parts[-1][1].append(line)
+    drop_ins = folder / f"{name}.d"
+    drop_ins.mkdir()
+    for file, lines in parts:
+        (unit if file.endswith(".service") else drop_ins / file).write_text(_runnable("\n".join(lines)) + "\n")
+    (drop_ins / "zz-sglscout.conf").write_text(_runnable(text))
+    return unit
+
+
+def _runnable(text: str) -> str:
+    for program in (
+        "/usr/bin/python3",
+        "/usr/bin/numactl",
+        "/root/.local/bin/uv",
+        "/opt/conda/bin/conda",
+        "/opt/venv/bin/sglang",
+        "/usr/bin/docker",
+    ):
+        text = text.replace(program, "/bin/true")
+    return text.replace("WorkingDirectory=/opt/sglang", "WorkingDirectory=/")
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_systemd_takes_the_drop_in(name: str, tmp_path: Path) -> None:
+    program = needs("systemd-analyze", apt="systemd")
+    launch = parse_launch("systemd", (FOLDER / name).read_bytes().decode())
+    made = patch(launch, [SLOTS, Change("env", "set", "SGLANG_CLIP_MAX_NEW_TOKENS_ESTIMATION", None, 2048)])
+    unit = _written(tmp_path, name.replace("@", "@x"), launch, made.text)
+    done = subprocess.run(
+        [program, "verify", "--man=no", "--recursive-errors=no", str(unit)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    about = [line for line in done.stderr.splitlines() if "zz-sglscout" in line or name.partition(".")[0] in line]
+    assert not about, done.stderr
+    assert done.returncode == 0, done.stderr
+
+
+def test_systemd_would_have_said_so(tmp_path: Path) -> None:
+    """The check above is one that fails: without the reset the unit has two commands."""
+    program = needs("systemd-analyze", apt="systemd")
+    launch = parse_launch("systemd", (FOLDER / "plain.service").read_text())
+    text = patch(launch, [SLOTS]).text.replace("ExecStart=\n", "", 1)
+    unit = _written(tmp_path, "plain.service", launch, text)
+    done = subprocess.run([program, "verify", "--man=no", str(unit)], capture_output=True, text=True, check=False)
+    assert "more than one ExecStart" in done.stderr
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_the_merged_unit_runs_the_command_shown(name: str) -> None:
+    launch = parse_launch("systemd", (FOLDER / name).read_bytes().decode())
+    made = patch(launch, [SLOTS])
+    merged = f"{launch.text.rstrip()}\n\n# {made.path}\n{made.text}"
+    again = parse_launch("systemd", merged)
+    assert again.argv == made.argv_after
+    assert len(systemd.read(merged).exec_start) == len(systemd.read(launch.text).exec_start)
+    assert made.text.count("ExecStart=\n") == 1
+    there = [path.rpartition("/")[2] for path in systemd.read(launch.text).paths if path.endswith(".conf")]
+    assert all(made.path.rpartition("/")[2] > one for one in there)
+
+
+def test_words_are_escaped_for_a_unit() -> None:
+    words = ["a b", "50%", "$HOME", 'say "x"', "back\\slash", "", "it's", "a;b", ";", "%i", "${X}"]
+    line = " ".join(systemd.quote(word) for word in words)
+    read = systemd.read(f"[Service]\nExecStart=/bin/true {line}\n")
+    (command,) = systemd.command_words(read.exec_start[0])
+    assert [word.text for word in command[1:]] == words
+    with pytest.raises(ValueError, match="control"):
+        systemd.quote("a\nExecStartPre=/bin/x")
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in FOLDER.glob("*.yaml") if path.name != "expected.yaml"))
+def test_yaml_stays_yaml_and_only_the_command_changes(name: str) -> None:
+    form = {"compose": "compose", "k8s": "kubernetes", "config": "config"}[name.split(".")[1]]
+    text = (FOLDER / name).read_bytes().decode()
+    made = patch(parse_launch(form, text), [SLOTS])  # type: ignore[arg-type]
+    before, after = list(yaml.safe_load_all(text)), list(yaml.safe_load_all(made.text))
+    assert len(before) == len(after)
+    assert _leaves(after) - _leaves(before)
+    kept = [line for line in text.splitlines() if "--" not in line and "max-running" not in line]
+    assert [line for line in made.text.splitlines() if line in kept] == kept
+
+
+def _leaves(node: object) -> set[str]:
+    if isinstance(node, dict):
+        return {leaf for value in node.values() for leaf in _leaves(value)} | {str(key) for key in node}
+    if isinstance(node, list):
+        return {leaf for value in node for leaf in _leaves(value)}
+    return {str(node)}
+
+
+def test_variables_and_container_settings_go_where_the_form_has_them() -> None:
+    env = Change("env", "set", "NCCL_DEBUG", None, "WARN")
+    shm = Change("container", "set", "--shm-size", None, "32g")
+    compose = parse_launch("compose", (FOLDER / "folded.compose.yaml").read_text())
+    service = yaml.safe_load(patch(compose, [env, shm]).text)["services"]["sglang"]
+    assert service["environment"] == {"NCCL_DEBUG": "WARN"}
+    assert service["shm_size"] == "32g"
+    pod = parse_launch("kubernetes", (FOLDER / "shell.k8s.yaml").read_text())
+    container = yaml.safe_load(patch(pod, [env]).text)["spec"]["template"]["spec"]["containers"][0]
+    assert container["env"] == [{"name": "NCCL_DEBUG", "value": "WARN"}]
+    run = parse_launch("docker", (FOLDER / "run.docker").read_text())
+    assert "docker run -e NCCL_DEBUG=WARN --gpus all --shm-size 32g " in patch(run, [env, shm]).text
+
+
+def test_a_redacted_value_is_left_for_the_operator() -> None:
+    launch = parse_launch("shell", "sglang serve --api-key '[redacted]' --tp 8")
+    assert patch(launch, [SLOTS]).fill_in == ("--api-key",)
+
+
+def test_the_form_is_what_the_host_showed() -> None:
+    def seen(name: str, probe: str, text: str) -> Evidence:
+        return Evidence(name, probe, "", "h", "", 0, text)
+
+    process = seen("E1", "process", "python3\0-m\0sglang.launch_server\0--tp\08\0")
+    unit = seen("E2", "unit_files", box.UNIT)
+    both, alone = launch_from([process, unit]), launch_from([process])
+    assert both is not None
+    assert alone is not None
+    assert (both.form, both.sources) == ("systemd", ("E2",))
+    assert (alone.form, alone.sources) == ("shell", ("E1",))
+    compose = launch_from([seen("E1", "pasted", (FOLDER / "list.compose.yaml").read_text())])
+    assert compose is not None
+    assert compose.form == "compose"
+    assert launch_from([seen("E1", "pasted", "it is slow")]) is None
+
+
+def test_stages_put_what_needs_no_restart_first() -> None:
+    sure = {"confirmed": True}
+    changes = [
+        Change("upgrade", "upgrade", "sglang", "0.5.9", None, **sure),  # type: ignore[arg-type]
+        Change("flag", "set", "--max-running-requests", None, 72, **sure),  # type: ignore[arg-type]
+        Change("host", "set", "vm.swappiness", 60, 1, **sure),  # type: ignore[arg-type]
+        Change("flag", "set", "--page-size", None, 64, confirm_by="look"),
+    ]
+    expected = [
+        {"what": "running above 48", "where": "decode lines"},
+        {"what": "max_running_requests=72", "where": "boot log"},
+    ]
+    stages = plan_after(changes, box.facts(), patch=patch(box.launch(), [SLOTS]), expected=expected)
+    assert [stage.restart for stage in stages] == [False, False, True, True]
+    assert stages[1].rollback == ("sysctl -w vm.swappiness=60",)
+    assert stages[2].expected[0]["where"] == "boot log"
+    assert "412 s" in stages[2].cost
+    assert "48 requests run and 17 wait" in stages[2].cost
+    assert restart_cost(box.facts(load_seconds=None)).seconds is None
+
+
+def _after(**figures: float | str) -> Facts:
+    return Facts(Fact(name, value, "", "observed", f"E9:{n}") for n, (name, value) in enumerate(figures.items(), 1))
+
+
+EXPECTED = [
+    {"what": "max_running_requests=72", "where": "boot log"},
+    {"what": "KV pool tokens about 159,209", "where": "boot log"},
+]
+WATCH = [{"metric": "running, p95", "window_s": 900, "better": ">= 55", "worse": "any retraction in 10 min"}]
+
+
+def test_the_second_look_meets_what_was_expected() -> None:
+    after = _after(pid=9, running_limit=72, kv_pool=158000, running_p95=66, retractions=0, load_window_s=1200)
+    rows = verify(EXPECTED, WATCH, box.facts(), after)
+    assert [row.outcome for row in rows] == ["met", "met", "met"]
+    assert (rows[0].before, rows[0].after) == ("48", "72")
+    assert rows[0].sources == ("E5:5", "E9:2")
+
+
+def test_the_second_look_says_what_is_not_met_and_what_is_not_seen_yet() -> None:
+    worse = _after(pid=9, running_limit=48, running_p95=66, retractions=3, load_window_s=120)
+    assert [row.outcome for row in verify(EXPECTED, WATCH, box.facts(), worse)] == [
+        "not met",
+        "not yet visible",
+        "not met",
+    ]
+    early = _after(pid=9, running_limit=72, running_p95=66, retractions=0, load_window_s=120)
+    assert verify(EXPECTED, WATCH, box.facts(), early)[2].outcome == "not yet visible"
+    same = _after(pid=41272, running_limit=48, running_p95=48, load_window_s=1200)
+    assert {row.outcome for row in verify(EXPECTED, WATCH, box.facts(), same)} == {"not yet visible"}
+    assert verify([{"what": "it feels better"}], [], box.facts(), worse)[0].outcome == "not yet visible"
