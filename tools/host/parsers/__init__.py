@@ -67,8 +67,6 @@ def _journal(page: Page, evidence: Evidence) -> None:
 
 
 def _incident(page: Page, evidence: Evidence) -> None:
-    try:
-        from tools.host.parsers.incident import parse_text
-    except ImportError:
-        return
+    from tools.host.parsers.incident import parse_text  # here, since it needs this package's pages
+
     page.extend(parse_text(evidence))

@@ -229,6 +229,7 @@ class Boot:
     def graph(self, line: Line) -> None:
         match = _GRAPH.search(line.text)
         if match is None:
+            self.graph_sizes(line)
             return
         scope = _graph_scope(match[1] or "", line.text)
         if match[2].lower() == "end":

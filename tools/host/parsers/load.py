@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from tools.host.parsers.lines import Clock, Line
-from tools.host.parsers.load_statistics import Columns, plain, rank_value, write_decode, write_prefill
+from tools.host.parsers.load_statistics import Columns, plain, rank_value, write_decode, write_occupancy, write_prefill
 from tools.host.parsers.page import Page
 
 _NUMBER: Final = re.compile(r"-?\d{1,18}(?:\.\d{1,9})?")
@@ -102,14 +102,14 @@ class Load:
         """A retraction and what it gave back (sglang 0.5.9 srt/managers/scheduler.py:2242)."""
         count, gained, ratio = _RETRACTED.search(line.text), _GAINED.search(line.text), _RATIO.search(line.text)
         aborted = _ABORTED.search(line.text)
-        if count is None and gained is None:
+        if count is None and gained is None and "Retract requests" not in line.text:
             return
         self.aborted += int(aborted[1]) if aborted else 0
         self.retractions.append(
             (
                 line.number,
                 line.at,
-                int(count[1]) if count else 1,
+                int(count[1]) if count else 0,
                 int(gained[1]) if gained else None,
                 float(ratio[2]) if ratio else None,
             )
@@ -140,6 +140,8 @@ class Load:
         """All statistics; `limit` is the running limit of this start, None where the log does not show it."""
         if len(self.decode_rows):
             write_decode(self.decode_rows, page, limit)
+        elif len(self.prefill_rows):
+            write_occupancy(self.prefill_rows, page, limit)
         if len(self.prefill_rows):
             write_prefill(self.prefill_rows, page)
         if self.retractions:
@@ -159,7 +161,9 @@ class Load:
     def _write_retractions(self, page: Page) -> None:
         number, at, *_ = self.retractions[-1]
         page.add("retractions", len(self.retractions), number, at=at)
-        page.add("retracted_requests", sum(one[2] for one in self.retractions), number, at=at, grade="derived")
+        requests = sum(one[2] for one in self.retractions)
+        if requests:
+            page.add("retracted_requests", requests, number, at=at, grade="derived")
         gains = [(one[3] / max(one[2], 1), one[0]) for one in self.retractions if one[3] is not None]
         if gains:
             gain, where = rank_value(sorted(gains), 0.5)

@@ -46,6 +46,13 @@ def write_decode(rows: Columns, page: Page, limit: float | None) -> None:
     _DecodeStatistics(rows, page).write(limit)
 
 
+def write_occupancy(rows: Columns, page: Page, limit: float | None) -> None:
+    """Running, queue and usage alone, from prefill lines: for a server that got to no decode line."""
+    statistics = _DecodeStatistics(rows, page)
+    statistics.write_occupancy()
+    statistics.write_pinned(limit)
+
+
 class _DecodeStatistics:
     """Percentiles over the loaded part of the decode lines, extremes over all of them.
 
@@ -66,6 +73,14 @@ class _DecodeStatistics:
         seconds = [one for one in seconds if one == one]
         if len(seconds) > 1:
             self.page.add("loaded_window_s", round(max(seconds) - min(seconds), 3), last, grade="derived")
+        self.write_occupancy()
+        self._middle("accept", "accept_len_p50")
+        self._middle("throughput", "gen_throughput_p50")
+        self._tokens_per_request()
+        self.write_pinned(limit)
+        self._graphs()
+
+    def write_occupancy(self) -> None:
         for column, name, scope in (
             ("running", "running", ""),
             ("queue", "queue", ""),
@@ -75,11 +90,6 @@ class _DecodeStatistics:
             ("state", "usage", "state"),
         ):
             self._spread(column, name, scope)
-        self._middle("accept", "accept_len_p50")
-        self._middle("throughput", "gen_throughput_p50")
-        self._tokens_per_request()
-        self._pinned(limit)
-        self._graphs()
 
     def _values(self, column: str, rows: Sequence[int]) -> list[tuple[float, int]]:
         values = self.rows[column]
@@ -119,7 +129,7 @@ class _DecodeStatistics:
             self._add("tokens_per_request", rank_value(values, 0.5), "", "derived")
             self._add("tokens_per_request_p95", rank_value(values, 0.95), "", "derived")
 
-    def _pinned(self, limit: float | None) -> None:
+    def write_pinned(self, limit: float | None) -> None:
         """Share of loaded lines at the limit with a queue; without a known limit, at the highest count seen."""
         running, queue = self.rows["running"], self.rows["queue"]
         known = [row for row in self.loaded if running[row] == running[row] and queue[row] == queue[row]]

@@ -253,3 +253,38 @@ def test_summary_in_an_operators_words() -> None:
     assert facts.number("kv_pool") == 211_968
     assert facts.number("context_len") == 180_000
     assert facts.number("usage_max") == 0.01
+
+
+def test_prefill_lines_alone_show_who_runs_and_waits() -> None:
+    line = (
+        "Prefill batch. #new-seq: 8, #new-token: 16384, #cached-token: 0, token usage: 0.19, #running-req: 370, "
+        "#queue-req: 646"
+    )
+    facts = read(f"[2025-06-01 03:11:40 TP0] {line}")
+    assert facts.number("running_max") == 370
+    assert facts.number("queue_p50") == 646
+    assert facts.number("usage_max") == 0.19
+    assert facts.get("decode_lines") is None
+
+
+def test_a_retraction_without_figures_is_still_one() -> None:
+    facts = read("KV cache pool is full. Retract requests. ...", "pasted")
+    assert facts.number("retractions") == 1
+    assert facts.get("retracted_requests") is None
+
+
+def test_server_of_one_rank_without_draft() -> None:
+    lines = [
+        "[2026-02-10 03:11:00] Load weight begin. avail mem=78.50 GB",
+        "[2026-02-10 03:11:10] Load weight end. type=LlamaForCausalLM, avail mem=63.00 GB, mem usage=15.50 GB.",
+        "[2026-02-10 03:11:11] KV Cache is allocated. #tokens: 400000, K size: 24.41 GB, V size: 24.41 GB",
+        "[2026-02-10 03:11:11] Memory pool end. avail mem=13.70 GB",
+        "[2026-02-10 03:11:12] Capture cuda graph bs [1, 2, 4, 8, 160]",
+        "[2026-02-10 03:11:20] Capture cuda graph end. Time elapsed: 8.00 s. mem usage=1.20 GB. avail mem=12.50 GB.",
+    ]
+    facts = read("\n".join(lines))
+    assert facts.number("kv_pool") == 400_000, "the pool's own line counts where the summary was cut off"
+    assert facts.number("kv_pool_gib") == 48.82
+    assert facts.number("graph_max_bs") == 160
+    assert facts.get("kv_pool", "draft") is None
+    assert facts.get("weights_after_gib", "draft") is None
