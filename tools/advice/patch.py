@@ -143,9 +143,12 @@ def _drop_in(launch: Launch, after: Launch, others: Sequence[Change]) -> Patch:
     unit_name = shlex.quote(launch.name or "UNIT.service")
     folder, quoted = shlex.quote(path.rpartition("/")[0]), shlex.quote(path)
     reload = "systemctl daemon-reload"
+    end = "SGLSCOUT"
+    while end in text.splitlines():  # no line of the unit may end the here-document
+        end += "_"
     commands = (
         f"install -d -m 0755 {folder}",
-        f"cat > {quoted} <<'SGLSCOUT'\n{text}SGLSCOUT",
+        f"cat > {quoted} <<'{end}'\n{text}{end}",
         f"systemd-analyze verify {unit_name}",
         reload,
         f"systemctl show -p ExecStart -p Environment {unit_name}",
