@@ -72,7 +72,7 @@ def read_given(given: Mapping[str, Any], catalogue: CatalogueLike | None = None)
     facts: list[Fact] = list(_version(given))
     texts = [("E1", "launch", str(given.get("launch_args") or ""))]
     texts.append(("E2", "note", "; ".join(str(given.get(name) or "") for name in ("gpu", "model"))))
-    texts += [(f"E{n}", "pasted", str(text)) for n, text in enumerate(given.get("evidence") or (), 3)]
+    texts.append(("E3", "pasted", "\n".join(str(text) for text in given.get("evidence") or ())))
     for name, probe, text in texts:
         evidence = Evidence(name, probe, "", "pasted", "", 0, text)
         facts += parse(evidence) if probe == "pasted" else parse_text(evidence)
@@ -98,9 +98,31 @@ def _gpus(text: str) -> tuple[Fact, ...]:
     found: list[Fact] = []
     if count := re.search(r"\b(\d+) ?x ", text):
         found.append(Fact("gpu_count", int(count.group(1)), "gpus", "observed", "E2"))
+    if major := _generation(text):
+        found.append(Fact("compute_capability", major, "", "derived", "E2"))
     if size := re.search(r"(\d+(?:\.\d+)?) ?GB", text):
         found.append(Fact("gpu_total_gib", float(size.group(1)), "GiB", "observed", "E2"))
     return tuple(found)
+
+
+# Words for a GPU's generation and its compute capability, where the number itself is not given.
+_GENERATIONS = (
+    (r"\bsm_?(\d\d)\b|\bsm_?(1\d\d)\b", ""),
+    (r"ampere|\brtx ?30\d\d|\b30[6-9]0\b|\ba100|\ba800|\ba40\b|\ba10g?\b|\ba6000\b|\ba30\b", "8.0"),
+    (r"\bt4\b|turing|\brtx ?20\d\d", "7.5"),
+    (r"\bada\b|\bl40s?\b|\bl4\b|\b4090\b|\b40[6-8]0\b", "8.9"),
+    (r"hopper|\bh100|\bh200|\bh20\b|\bh800|\bgh200", "9.0"),
+    (r"\bb200|\bb300|\bgb200|\bgb300", "10.0"),
+    (r"\brtx pro 6000|\b5090\b|\b50[6-8]0\b", "12.0"),
+)
+
+
+def _generation(text: str) -> str:
+    for pattern, capability in _GENERATIONS:
+        if found := re.search(pattern, text, re.IGNORECASE):
+            digits = next((group for group in found.groups() if group), "") if not capability else ""
+            return capability or f"{digits[:-1]}.{digits[-1]}"
+    return ""
 
 
 def _unknown_flags(facts: Iterable[Fact], catalogue: CatalogueLike) -> tuple[Fact, ...]:

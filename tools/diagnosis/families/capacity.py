@@ -17,6 +17,7 @@ from tools.diagnosis.clues import (
     phase,
     said,
     setting_above,
+    setting_below,
     symptom,
     when,
 )
@@ -125,12 +126,14 @@ def _raise_slots(view: View) -> Actions:
 def _grow_pool(view: View) -> Actions:
     changes = []
     if not view.setting("--kv-cache-dtype").startswith(("fp8", "fp4", "nvfp4")):
+        # Kernels for e4m3 begin with compute capability 8.9; older cards convert e5m2.
+        old = _capability(view) < 8.9
         changes.append(
             step(
                 view,
                 "set",
                 "--kv-cache-dtype",
-                "fp8_e4m3",
+                "fp8_e5m2" if old else "fp8_e4m3",
                 "halves the bytes per token, so about twice the tokens; check quality on this GPU first",
             )
         )
@@ -171,6 +174,14 @@ def _grow_pool(view: View) -> Actions:
             ("retractions per hour", 3600, "none", "any"),
         ),
     )
+
+
+def _capability(view: View) -> float:
+    """Compute capability of the GPU; 9 where it is not known."""
+    try:
+        return float(view.facts.text("compute_capability"))
+    except ValueError:
+        return 9.0
 
 
 def _rejected_input(view: View) -> Seen | None:
@@ -341,6 +352,13 @@ def _swa_is_full(view: View) -> Seen | None:
     )
 
 
+def _window_not_freed(view: View) -> Seen | None:
+    """The window pool is full of one request's tokens, which should have left it."""
+    if not view.speculative or _swa_is_full(view) is None or not view.has("symptom", "single_request"):
+        return None
+    return Seen("a single request with speculative decoding", view.sources("usage_max"))
+
+
 def _swa_is_idle(view: View) -> Seen | None:
     swa, full = view.number("usage_max", "swa"), view.number("usage_max", "full")
     if swa is None or full is None or full < 0.9 or swa >= 0.7:
@@ -503,12 +521,21 @@ ENTRIES = (
                 "the server lowered the limit to what the pool carries",
             ),
             Clue(1.5, symptom("pool_small"), "the pool is said to be small"),
+            Clue(
+                2.5,
+                both(
+                    symptom("pool_small"),
+                    fact("kv_pool"),
+                    lacks(either(said("input_too_long"), symptom("hybrid_state", "unified_memory", "draft_on"))),
+                ),
+                "the pool is known, and more is wanted",
+            ),
         ),
         against=(
             Clue(4, both(below("usage_max", 0.75), lacks(above("retractions", 1))), "the pool has room"),
             Clue(2, symptom("cache_idle"), "the pool is said to have room"),
             _NOT_MEMORY_FAILURE,
-            Clue(2, _SWA, "the model has a second pool"),
+            Clue(2, both(_SWA, lacks(setting_below("--swa-full-tokens-ratio", 0.25))), "the model splits its memory over two pools"),
         ),
         neighbours=(
             (
@@ -635,6 +662,12 @@ ENTRIES = (
             Clue(3, _swa_below_chunk, "the window pool cuts chunks"),
             Clue(3, symptom("chunks_cut"), "chunks are cut"),
             Clue(3, said("crash_after_retraction"), "it crashes rather than refuses"),
+            Clue(
+                3,
+                both(said("retraction"), symptom("never_recovers", "collapse", "throughput_fell")),
+                "it collapses after a retraction",
+            ),
+            Clue(3, _window_not_freed, "one request alone fills the window pool"),
         ),
         neighbours=(
             ("capacity.context_exceeds_kv_pool", "there only one pool exists"),

@@ -79,12 +79,14 @@ def _small_draft(view: View) -> Actions:
 
 
 def _kv_auto(view: View) -> Actions:
+    # A checkpoint that is quantised may declare an FP8 cache itself, which `auto` would follow.
+    plain = "bf16" if view.typed("--quantization").startswith(("modelopt", "compressed")) else "auto"
     changes = [
         step(
             view,
             "set",
             "--kv-cache-dtype",
-            "auto",
+            plain,
             "the path for this element type is wrong on this model, backend or GPU",
         )
     ]
@@ -163,23 +165,23 @@ def _cpu_images(view: View) -> Actions:
             )
         )
     if workers and workers > 1:
+        fewer = int(max(1, workers / 4))
         changes.append(
-            step(
-                view,
-                "lower",
-                "--tokenizer-worker-num",
-                int(max(1, workers / 4)),
-                "every worker decodes images on the first GPU",
-            )
+            step(view, "lower", "--tokenizer-worker-num", fewer, "every worker decodes images on the first GPU")
         )
-    changes.append(step(view, "set", "--disable-fast-image-processor", True, "the slow processor runs on the CPU"))
-    changes.append(lower_fraction(view, "leave the first GPU room for image work"))
+    changes.append(
+        step(view, "set", "--disable-fast-image-processor", True, "the plain image processor runs on the CPU")
+    )
     return plan(
         *changes,
-        never=(_CHUNK, ("raise", FRACTION, "the first GPU is the one that runs out")),
+        never=(
+            _CHUNK,
+            ("raise", FRACTION, "the first GPU is the one that runs out"),
+            ("lower", FRACTION, "image work takes what it is given, on one GPU only"),
+        ),
         alternatives=(
             ("--mm-enable-dp-encoder", "spreads the vision tower over all ranks"),
-            ("--keep-mm-feature-on-device off", "features then wait in host memory"),
+            ("features kept in host memory", "without --keep-mm-feature-on-device"),
         ),
     )
 
@@ -389,6 +391,7 @@ ENTRIES = (
             Clue(1.5, above("gpu0_extra_mib", 1024), "the first GPU is fuller"),
         ),
         against=(
+            Clue(3, both(symptom("images"), lacks(_WORKERS)), "the model takes images, and there is one tokenizer"),
             Clue(2, both(symptom("image_work"), lacks(symptom("gpu0_processes"))), "image work is what runs there"),
         ),
         settle=Question("Which processes does nvidia-smi list on the first GPU?", "nvidia-smi --query-compute-apps"),
@@ -400,7 +403,11 @@ ENTRIES = (
         for_=(
             Clue(
                 5,
-                both(symptom("gpu0_heavier"), symptom("images", "image_work"), lacks(symptom("gpu0_processes"))),
+                both(
+                    symptom("gpu0_heavier"),
+                    symptom("images", "image_work"),
+                    lacks(both(_WORKERS, lacks(symptom("image_work")))),
+                ),
                 "the first GPU carries image work",
             ),
             Clue(2, both(_WORKERS, symptom("image_work")), "several workers do image work"),

@@ -358,7 +358,12 @@ def _write_back(view: View) -> Actions:
 
 
 def _room_at_boot(view: View) -> Actions:
+    threads = []
+    if view.typed("--model-loader-extra-config"):
+        why = "fewer loader threads hold less host memory when the check is made"
+        threads = [step(view, "lower", "--model-loader-extra-config", '{"num_threads": 1}', why)]
     return plan(
+        *threads,
         _less_host(view, "the check is made while the loader still holds memory"),
         Proposal(
             "host",
@@ -415,6 +420,7 @@ ENTRIES = (
         ),
         against=(
             Clue(3, said("pin_failed"), "pinning is what failed"),
+            Clue(2, flag("--model-loader-extra-config"), "the loader may hold memory when the check is made"),
             Clue(3, symptom("host_memory_grows"), "memory grows with time, not at start"),
             Clue(
                 3,
@@ -440,6 +446,11 @@ ENTRIES = (
         "The host-memory check runs while the weight loader still holds memory; in steady state it would fit.",
         for_=(
             Clue(5, both(_ON, symptom("boot_transient")), "the shortage is there only during load"),
+            Clue(
+                4,
+                both(said("host_pool_refused"), flag("--model-loader-extra-config")),
+                "the check runs while loader threads hold memory",
+            ),
             Clue(
                 2,
                 both(said("host_pool_refused"), symptom("loader_holds_memory")),

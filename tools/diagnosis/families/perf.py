@@ -416,7 +416,7 @@ ENTRIES = (
         for_=(
             Clue(
                 4,
-                both(_DP, either(symptom("prefill_slow", "slow_ttft", "requests_wait"), above("queue_p95", 8)), _IDLE),
+                both(_DP, either(symptom("prefill_slow", "slow_ttft"), above("queue_p95", 32)), _IDLE),
                 "prefill crawls under DP attention while the pool is empty",
             ),
             Clue(3, said("dp_chunk_adjusted"), "the server adjusted the chunk for DP"),
@@ -461,7 +461,7 @@ ENTRIES = (
             Clue(1, both(symptom("slow_decode", "stalls"), _IDLE), "tokens stall with memory to spare"),
         ),
         against=(
-            Clue(2.5, symptom("one_tenant"), "one sender's prompt is what others wait for"),
+            Clue(2.5, both(symptom("one_tenant"), lacks(symptom("slow_decode", "stalls"))), "one sender's prompt is what others wait for"),
             Clue(2, symptom("disk_busy"), "the disk is busy"),
             Clue(2, above("graph_false_share", 0.2), "steps run without graphs"),
             Clue(2, setting_above("--prefill-decode-interval", 8), "decode is already given turns"),
@@ -517,7 +517,7 @@ ENTRIES = (
                 "first tokens wait behind long prompts",
             ),
         ),
-        against=(Clue(2, symptom("slow_decode"), "running answers slow down as well"),),
+        against=(Clue(3, symptom("slow_decode", "stalls"), "running answers slow down as well"),),
         settle=Question("Is #new-seq 1 with #new-token at the chunk size while the queue grows?", "prefill lines"),
         act=_one_at_a_time,
     ),
@@ -658,7 +658,7 @@ ENTRIES = (
                 both(
                     either(above("retractions", 3), said("retraction")),
                     either(
-                        symptom("collapse", "throughput_fell", "slow_decode"),
+                        symptom("collapse", "throughput_fell"),
                         setting_above("--max-running-requests", 200),
                     ),
                 ),

@@ -7,6 +7,8 @@ from tools.diagnosis.clues import (
     Clue,
     Entry,
     Seen,
+    above,
+    below,
     both,
     either,
     env,
@@ -287,6 +289,26 @@ def _parser(view: View) -> Actions:
     return plan(*changes, never=_NOT_MEMORY)
 
 
+def _free_window(view: View) -> Actions:
+    now = view.value("--swa-full-tokens-ratio") or 0.8
+    return plan(
+        upgrade("later versions free what left the window on this path too"),
+        step(
+            view,
+            "raise",
+            "--swa-full-tokens-ratio",
+            round(min(1.0, now * 3), 2),
+            "until then a window pool that one long request does not fill",
+            unit="ratio",
+        ),
+        never=(
+            ("raise", FRACTION, "the full pool has room"),
+            ("raise", "--schedule-conservativeness", "one request alone is thrown back"),
+            ("lower", "--swa-full-tokens-ratio", "the window pool is the one that fills"),
+        ),
+    )
+
+
 def _fixed_later(view: View) -> Actions:
     changes = [upgrade("the fault is in this version; a later one has the fix")]
     if symptom("sliding_window")(view) or view.typed("--swa-full-tokens-ratio"):
@@ -531,6 +553,17 @@ def _underscore(view: View) -> Seen | None:
 
 _REJECTED = either(fact("rejected_flag"), said("unrecognized_argument", "invalid_choice"), symptom("flag_refused"))
 _HYBRID = either(symptom("hybrid_state"), flag("--max-mamba-cache-size"), fact("state_slots"))
+
+
+def _one_short(view: View) -> Seen | None:
+    limit, running = view.value("--max-running-requests"), view.number("running_max")
+    dp = view.value("--dp-size") or 1
+    if limit is None or running is None or not view.number("queue_max"):
+        return None
+    shares = {limit / dp, *(number for number in (limit / 8, limit / 4, limit / 2) if dp > 1)}
+    if running + 1 not in shares:
+        return None
+    return Seen(f"{running:g} running of {running + 1:g}", view.sources("running_max", "queue_max"))
 
 
 def _nearest(view: View) -> Seen | None:
@@ -1025,7 +1058,7 @@ ENTRIES = (
         act=_collective,
         settle=Question("Which collective does each rank wait in?", "py-spy dump of every rank"),
         against=(
-            Clue(2, either(fact("graph_end_gib"), said("graph_progress")), "it stops around capture"),
+            Clue(3, either(said("graph_progress"), symptom("dies_in_capture")), "it stops around capture"),
             Clue(2, flag("--disaggregation-mode"), "roles are split"),
         ),
     ),
@@ -1088,10 +1121,29 @@ ENTRIES = (
             ),
             Clue(1, symptom("never_recovers"), "it never recovers"),
         ),
+        against=(
+            Clue(3, above("usage_max", 0.9), "the pool is full"),
+            Clue(2, symptom("prefill_slow"), "prefill goes on, slowly"),
+        ),
         act=_batch_full,
         settle=Question(
             "Is the queue full while running and usage stay low after a retraction?", "decode lines after it"
         ),
+    ),
+    Entry(
+        "version.swa_eviction_missing_in_spec_path",
+        "With speculative decoding, tokens that left the window are not freed, so one request fills the window pool.",
+        for_=(
+            Clue(
+                6,
+                both(_DRAFT, above("usage_max", 0.95, "swa"), below("usage_max", 0.8, "full")),
+                "the window pool fills with speculative decoding while the full pool has room",
+            ),
+            Clue(2, both(_DRAFT, symptom("sliding_window"), symptom("single_request")), "one request alone"),
+        ),
+        act=_free_window,
+        settle=Question("Does #swa token equal #full token of one long request?", "decode lines: full and swa tokens"),
+        neighbours=(("capacity.swa_ratio_misallocated", "there many requests share the window pool"),),
     ),
     Entry(
         "version.batch_full_double_count",
@@ -1105,6 +1157,7 @@ ENTRIES = (
                 ),
                 "one less runs than allowed",
             ),
+            Clue(6, _one_short, "each rank runs one less than its share while others wait"),
             Clue(2, symptom("one_slot_short"), "one less runs than allowed"),
         ),
         act=_batch_full,

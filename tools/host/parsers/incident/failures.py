@@ -20,7 +20,7 @@ _GIB: Final = {
     "tib": 1024.0,
 }
 _SIZE = r"(\d+(?:\.\d+)?) ?([KMGT]i?B|bytes)"
-_TRIED: Final = re.compile(rf"tried to allocate {_SIZE}", re.I)
+_TRIED: Final = re.compile(rf"tried to allocate {_SIZE}|{_SIZE} (?:allocation|request)\b", re.I)
 _FREE: Final = re.compile(rf"of which {_SIZE} is free|{_SIZE} free\b", re.I)
 _TOTAL: Final = re.compile(rf"total capacity of {_SIZE}", re.I)
 _RESERVED: Final = re.compile(rf"{_SIZE} is reserved by PyTorch but unallocated", re.I)
@@ -65,7 +65,7 @@ _PHASES: Final[tuple[tuple[str, str], ...]] = (
     ("warmup", r"warm-?up|self-?test|_execute_server_warmup"),
     (
         "decode",
-        r"forward_decode|decode_out_of|retract|verify|in decode|during decod\w+|decode (?:step|batch)|spec.*verify",
+        r"forward_decode|decode oom|decode (?:dies|fails)|oom (?:in|at|during|while) decod\w*|decode_out_of|retract|verify|in decode|during decod\w+|decode (?:step|batch)|spec.*verify",
     ),
     ("prefill", r"forward_extend|prefill|indexer|mqa_logits|extend_batch|fused_moe workspace|fused_moe|chunk"),
     (

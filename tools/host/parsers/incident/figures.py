@@ -22,6 +22,8 @@ _SUB_USAGE: Final = re.compile(
 _LIMIT: Final = re.compile(r"max_running_requests ?= ?(\d+)")
 _STATE: Final = re.compile(r"max_mamba_cache_size[ =:]+(\d+)|(\d+) (?:state|mamba) slots", re.I)
 _SLOTS: Final = re.compile(r"(?:across|of|holds?|with|has) (\d+) (?:state )?slots|(\d+) slots\b", re.I)
+_DIVIDED: Final = re.compile(r"(\d+) slots? ?/ ?(\d+)", re.I)
+_POOL: Final = re.compile(r"(?:kv )?pool (?:of |is |has |holds |about |~)*(\d[\d,.]*) ?([kKmM])? tokens", re.I)
 _SLOTS_USED: Final = re.compile(
     r"(?:peak|max\w*|most)[\w ]{0,20}slots (?:used|in use|busy)[^\d\n]{0,20}(\d+)|slots (?:used|in use|busy)[^\d\n]{0,20}(\d+)",
     re.I,
@@ -96,8 +98,17 @@ def _usage(page: Page, line: str, number: int, grade: Grade) -> None:
 def _limits(page: Page, line: str, number: int, grade: Grade) -> None:
     if found := _LIMIT.search(line):
         page.add("running_limit", int(found.group(1)), number, grade=grade)
-    if (found := _STATE.search(line)) or ((found := _SLOTS.search(line)) and re.search(r"mamba|state|ssm|recurrent", line, re.I)):
+    if (found := _STATE.search(line)) or (
+        (found := _SLOTS.search(line)) and re.search(r"mamba|state|ssm|recurrent", line, re.I)
+    ):
         page.add("state_slots", int(found.group(1) or found.group(2)), number, grade=grade)
+    if found := _DIVIDED.search(line):
+        page.add("state_slots", int(found.group(1)), number, grade=grade)
+        page.add("state_cap", int(found.group(1)) // max(1, int(found.group(2))), number, grade=grade)
+        page.add("state_cap", int(found.group(2)), number, scope="slots_per_request", grade=grade)
+    if (found := _POOL.search(line)) and not _SWA.search(line):
+        amount = _number(found.group(1)) * {"k": 1000, "m": 1_000_000}.get((found.group(2) or "").lower(), 1)
+        page.add("kv_pool", int(amount), number, grade=grade)
     if found := _SLOTS_USED.search(line):
         page.add("state_slots_used", int(found.group(1) or found.group(2)), number, grade=grade)
     if found := _STATE_CAP.search(line):

@@ -28,7 +28,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "few_running",
-        r"\b(?:only|just|never more than|no more than|past|stops? (?:at|near)|capped (?:at|to)|cap(?:s|ped)?|limit(?:ed)? (?:to|of)|stuck at|at most|stays? at|tops? out at|reduced to)\b.{0,25}\b(?:one|two|three|four|five|six|seven|eight|nine|ten|\d+|four hundred)\b.{0,25}\b(?:run\w*|at once|concurrent|parallel|in flight|requests?|per gpu|at a time|active)|(?:\b\w+\b|\d+) requests? run\b|refuses to go past|running requests? stop|slots? (?:is|are) never used|fewer (?:requests )?(?:run|at once)|does not (?:run|go) (?:past|above|beyond)|#running-req: [1-9]\b",
+        r"\bonly (?:\w+teen|\w+ty|\w+ty-\w+|eleven|twelve|\d+) (?:ever |of them |can |will )?(?:run|are running|active)|settles? at \d+|(?:\d+) of \d+ on (?:every|each)|\b(?:only|just|never more than|no more than|past|stops? (?:at|near)|capped (?:at|to)|cap(?:s|ped)?|limit(?:ed)? (?:to|of)|stuck at|at most|stays? at|tops? out at|reduced to)\b.{0,25}\b(?:one|two|three|four|five|six|seven|eight|nine|ten|\d+|four hundred)\b.{0,25}\b(?:run\w*|at once|concurrent|parallel|in flight|requests?|per gpu|at a time|active)|(?:\b\w+\b|\d+) requests? run\b|refuses to go past|running requests? stop|slots? (?:is|are) never used|fewer (?:requests )?(?:run|at once)|does not (?:run|go) (?:past|above|beyond)|#running-req: [1-9]\b",
     ),
     (
         "one_at_a_time",
@@ -36,7 +36,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "one_slot_short",
-        r"\bone (?:slot|request) (?:short|less|fewer|per (?:dp |gpu )?rank|of .{0,20}never)|never (?:used|filled|reaches).{0,30}(?:slot|limit)|(?:slot|limit).{0,40}never (?:used|filled|reached)|\b7 of 8\b|(?:one|a) slot .{0,30}(?:idle|unused|lost)|n ?- ?1\b",
+        r"\b(\d+) of (?:16|32|64|128|256|8) on (?:every|each) rank|\bone (?:slot|request) (?:short|less|fewer|per (?:dp |gpu )?rank|of .{0,20}never)|never (?:used|filled|reaches).{0,30}(?:slot|limit)|(?:slot|limit).{0,40}never (?:used|filled|reached)|\b7 of 8\b|(?:one|a) slot .{0,30}(?:idle|unused|lost)|n ?- ?1\b",
     ),
     (
         "cache_idle",
@@ -48,7 +48,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "pool_small",
-        r"(?:pool|cache|kv|max_total_num_tokens).{0,40}\b(?:small\w*|tiny|shrank|shrunk|only \d|little|half of|a fraction of|too few|less than (?:half|expected)|lost|dropped)|(?:small|tiny|little|less|smaller) (?:kv )?(?:pool|cache)|real .{0,30}pool ~?\d|only \d+k? tokens|few tokens|(?:pool|cache|kv)\b.{0,20}\btight\w*|tight\w* (?:kv|pool|cache)|(?:where|how).{0,30}(?:find|get|free) (?:more )?memory",
+        r"(?:need|want)s? .{0,30}(?:twice|double|more|larger|bigger|longer) (?:the |of )?(?:context|tokens|pool|cache|kv)|(?:twice|double) the context|(?:pool|cache|kv|max_total_num_tokens).{0,40}\b(?:small\w*|tiny|shrank|shrunk|only \d|little|half of|a fraction of|too few|less than (?:half|expected)|lost|dropped)|(?:small|tiny|little|less|smaller) (?:kv )?(?:pool|cache)|real .{0,30}pool ~?\d|only \d+k? tokens|few tokens|(?:pool|cache|kv)\b.{0,20}\btight\w*|tight\w* (?:kv|pool|cache)|(?:where|how).{0,30}(?:find|get|free) (?:more )?memory",
     ),
     (
         "no_cache_room",
@@ -83,7 +83,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ("draft_on", r"\bdraft\b|\bmtp\b|\beagle3?\b|nextn|speculati(?:ve|on)|\bdspark\b|\bdflash\w*"),
     (
         "unified_memory",
-        r"unified memory|shared memory architecture|\bgb10\b|grace|\bdgx spark\b|(?:cpu|host) and gpu share|one pool of memory|integrated gpu|\bapu\b|jetson|strix",
+        r"unified memory|shared memory architecture|\bgb10\b|grace[- ](?:hopper|cpu|blackwell)|\bdgx spark\b|(?:cpu|host) and gpu share|one pool of memory|integrated gpu|\bapu\b|jetson|strix",
     ),
     ("dp_attention", r"dp[- ]attention|data-parallel attention|enable-dp-attention"),
     (
@@ -363,7 +363,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
         "tree_refused",
         r"(?:radix|tree).{0,40}(?:refus\w*|reject\w*|unsupported|does not (?:know|support))|unified (?:radix )?tree",
     ),
-    ("page_size_one", r"page[ _-]?size.{0,12}\b1\b"),
+    ("page_size_one", r"page[ _-]?size (?:=|is|of|pinned to|set to)? ?1\b|page[ _-]?size[ =:(]{0,3}1\b"),
     ("fa3_backend", r"\bfa3\b|flash-?attention ?3"),
     ("lmcache", r"lmcache"),
     # output
@@ -394,7 +394,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "content_misplaced",
-        r"(?:reasoning|thinking|tool calls?|function calls?|content|answer|json).{0,60}(?:empty|missing|inside|mixed|appears? in|ends? up|raw|as (?:plain )?text|in the (?:content|text|answer)|not (?:parsed|split|separated|recogni[sz]ed)|leak\w*|null)|<think>|<tool_call>|raw (?:tool|tags|json)|tags? (?:in|show)",
+        r"(?:reasoning|thinking|tool calls?|function calls?|content|answer|json).{0,60}(?:empty|missing|inside|mixed|appears? in|ends? up|\braw\b|as (?:plain )?text|in the (?:content|text|answer)|not (?:parsed|split|separated|recogni[sz]ed)|leaks? (?:in|into)|\bnull\b)|<think>|<tool_call>|raw (?:tool|tags|json)|tags? (?:in|show)",
     ),
     ("parser", r"\bparsers?\b"),
     # hangs
@@ -421,12 +421,12 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "collapse",
-        r"collaps\w*|fell (?:off|to) .{0,20}(?:cliff|\d)|drops? to (?:one|a few|\d{1,2}\b)|decode (?:dies|collapses)|throughput (?:collapses|cliff)",
+        r"(?:speed|throughput|rate|tok\w*).{0,30}(?:falls?|fell|drops?|dropped|goes|went) (?:to|by) (?:a |one |an? )?(?:\w+th|half|third|quarter|tenth|fraction|\d+ ?%)|collaps\w*|fell (?:off|to) .{0,20}(?:cliff|\d)|drops? to (?:one|a few|\d{1,2}\b)|decode (?:dies|collapses)|throughput (?:collapses|cliff)",
     ),
     ("stays_low", r"stays? (?:low|at|there)|(?:remain|keep)\w* (?:low|at)"),
     (
         "single_request",
-        r"(?:single|only one|one|lone|sole|just one) (?:long )?(?:request|user|sequence|stream)\b.{0,60}(?:retract\w*|thrown|full|pool|dies|alone|killed|aborted|out)|retract\w*.{0,50}(?:single|only|one|lone) request|running-req: 1\b.*retract",
+        r"(?:single|lone|sole|one) user\b|nothing else running|only (?:one|a single) request|(?:single|only one|one|lone|sole|just one) (?:long )?(?:request|user|sequence|stream)\b.{0,60}(?:retract\w*|thrown|full|pool|dies|alone|killed|aborted|out)|retract\w*.{0,50}(?:single|only|one|lone) request|running-req: 1\b.*retract",
     ),
     ("overlap", r"overlap"),
     (
@@ -507,8 +507,9 @@ _NOT: Final = (
     ),
     ("hangs", re.compile(r"no crash, it just sits there in graph")),
 )
-_EXCEPT: Final = {term: pattern for term, pattern in _NOT}
+_EXCEPT: Final = dict(_NOT)
 _SENTENCE: Final = re.compile(r"(?<=[.!?;])\s+|\n")
+_LOG_LINE: Final = re.compile(r"(?:prefill|decode) batch\b.*#|#(?:full |swa )?token: |^\[\d{4}-\d\d-\d\d")
 _LONGEST_SENTENCE = 600
 
 
@@ -517,7 +518,7 @@ def read(page: Page, text: str, grade: Grade) -> None:
     line = 1
     for sentence in _SENTENCE.split(text):
         low = " ".join(sentence.lower().split())[:_LONGEST_SENTENCE]
-        if len(low) > 3:
+        if len(low) > 3 and not _LOG_LINE.search(low):
             for term, pattern in _PATTERNS:
                 if pattern.search(low) and not (term in _EXCEPT and _EXCEPT[term].search(low)):
                     page.add("symptom", True, line, scope=term, grade=grade)
