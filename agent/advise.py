@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from agent import sums
 from agent.case import Case
@@ -24,17 +24,18 @@ def advise(case: Case, source: Source | None, wanted: Sequence[Json]) -> Advised
     actions = diagnosis.actions(label, case.facts) if label else diagnosis.Actions()
     proposed = [_of_model(row) for row in wanted] or [_of_playbook(each, case) for each in actions.changes]
     launch = advice.launch_from(case.evidence.values(), case.facts)
+    catalogue = advice.Flags.of(source) if source else None
     checked = advice.check(
         proposed,
         facts=case.facts,
         launch=launch,
-        catalogue=_flags(source) if source else None,
+        catalogue=catalogue,
         evidence=case.evidence,
         citations=[name for name, citation in case.citations.items() if citation.checked],
         live=case.opened.target.get("kind") != "bundle",
     )
     accepted = tuple(change.row() for change in checked.accepted)
-    patch = advice.patch(launch, checked.accepted) if launch and checked.accepted else None
+    patch = advice.patch(launch, checked.accepted, catalogue=catalogue) if launch and checked.accepted else None
     expected = [{"what": each.what, "where": each.where} for each in actions.expected]
     watches = [
         {"metric": each.metric, "window_s": each.window_s, "better": each.better, "worse": each.worse}
@@ -65,7 +66,7 @@ def advised_text(advised: Advised) -> str:
 
 
 def _of_model(row: Json) -> advice.Change:
-    do = "remove" if row["to"] is None else "set"
+    do: Literal["set", "remove"] = "remove" if row["to"] is None else "set"
     return advice.Change("flag", do, row["flag"], None, row["to"], "", row["why"], tuple(row["evidence"]))
 
 
@@ -127,14 +128,3 @@ def _walls(facts: Facts, changes: Sequence[Json]) -> Iterable[Json]:
             ),
             "evidence": evidence,
         }
-
-
-def _flags(source: Source) -> advice.Flags:
-    """The flags of the deployed tree, and its own rules as problems."""
-    from tools.source import check_command
-
-    def problems(options: Sequence[str]) -> list[advice.Problem]:
-        found = check_command(list(options), source)
-        return [advice.Problem(each.message, each.at) for each in found if each.severity == "error"]
-
-    return advice.Flags(source.catalogue(), problems)

@@ -131,6 +131,8 @@ HICACHE_FLAGS = 2
 
 def _levers(facts: Facts) -> Iterator[Json]:
     for lever in capacity.levers(facts):
+        if not isinstance(lever, capacity.Lever):
+            continue
         if any(flag == "--hicache-ratio" for flag, _, _ in lever.changes) and len(lever.changes) <= HICACHE_FLAGS:
             continue  # a row of its own, with the host's side of it
         yield {

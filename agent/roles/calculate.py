@@ -82,6 +82,8 @@ def _gpu_memory(facts: Facts, _value: float | None) -> str:
 def _levers(facts: Facts, wanted: tuple[str, ...]) -> str:
     lines = []
     for lever in capacity.levers(facts):
+        if not isinstance(lever, capacity.Lever):
+            return f"That cannot be worked out yet. Missing: {sums.lacking((lever,))}"
         flags = {flag for flag, _, _ in lever.changes}
         if wanted and not flags & set(wanted):
             continue
