@@ -82,7 +82,7 @@ class Known:
         percent, escaped = _PERCENT.search(text) is not None, "\\x" in text
         broken = "\n" in text or "\\n" in text
         for written, (value, kind, encoded) in self._kinds.items():
-            if (written[0] == "%" and not percent) or (written.startswith("\\x") and not escaped):
+            if (_PERCENT.match(written) and not percent) or (written.startswith("\\x") and not escaped):
                 continue
             at = text.find(written)
             while at >= 0:

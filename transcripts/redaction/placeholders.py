@@ -12,7 +12,7 @@ import secrets
 from typing import Final
 
 PLACEHOLDER: Final = re.compile(r"«[a-z]+(?::[a-z0-9_]+)?#\d+(?: \d+ chars)?»")
-_LOOKS: Final = re.compile(r"«\s*[A-Za-z]+\s*[:#][^»]{0,80}»?|«[a-z]+\s*»")
+_LOOKS: Final = re.compile(r"«\s*[A-Za-z]+\s*[:#][^»]{0,80}»?")
 
 
 def has_placeholder(text: str) -> bool:

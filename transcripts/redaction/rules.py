@@ -121,9 +121,9 @@ _BETWEEN: Final = r"(?:=|[ \t]+|\0|\\0|[\"'],?[ \t]*(?=[\"']))"
 # What may follow a secret's name, tried in order from where the name ends.
 _QUOTED_VALUE: Final = re.compile(rf"{_EQUALS}[bru]?{_QUOTED}", re.MULTILINE)
 _BLOCK_VALUE: Final = re.compile(r"[ \t]*:[ \t]*[|>][+-]?[ \t]*\n(?P<v>[ \t]+\S[^\n]*(?:\n[ \t]+\S[^\n]*)*)")
-_BARE_VALUE: Final = re.compile(rf"{_EQUALS}(?P<v>[^\s,;&)}}\]\"'«|>\\\0][^\s,;&)}}\]\"'«\\\0]*)")
+_BARE_VALUE: Final = re.compile(rf"{_EQUALS}(?P<v>[^\s,;&)}}\]\"'«|>\\\0][^\s,;&)}}\]\"'«\\\0]{{0,8000}})")
 _FLAG_QUOTED: Final = re.compile(rf"{_BETWEEN}(?!-){_QUOTED}", re.MULTILINE)
-_FLAG_BARE: Final = re.compile(r"(?:=|[ \t]+|\0|\\0)(?P<v>[^\s\0\"'«\\-][^\s\0\"'«\\]*)")
+_FLAG_BARE: Final = re.compile(r"(?:=|[ \t]+|\0|\\0)(?P<v>[^\s\0\"'«\\-][^\s\0\"'«\\]{0,8000})")
 _IN_QUOTES: Final = {
     quote: re.compile(rf"=(?P<v>(?:\\.|[^{quote}\\\n])*)(?:{quote}|$)", re.MULTILINE) for quote in ('"', "'")
 }
@@ -139,7 +139,8 @@ RULES: Final = (
     _rule(
         "authorization",
         r"(?P<name>authorization)\\*[\"']?[ \t]*[:=][ \t]*(?:\\*[\"'])?(?:(?:bearer"
-        r"|basic|token|digest|apikey|negotiate|aws4-hmac-sha256)[ \t]+)?(?P<v>[^\s\"'«\\][^\"'«\n\\]"
+        r"|basic|token|digest|apikey|negotiate|aws4-hmac-sha256)[ \t]+)?(?!(?:bearer"
+        r"|basic|token|digest|apikey|negotiate)[ \t])(?P<v>[^\s\"'«\\][^\"'«\n\\]"
         r"*)",
     ),
     _rule("bearer|basic", r"\b(?:bearer|basic)[ \t]+(?P<v>[A-Za-z0-9._~+/=:-]{8,})", "authorization"),
@@ -338,10 +339,13 @@ TRIGGERS: Final = (
 
 def secrets(text: str, lower: str, start: int, end: int) -> Iterator[Found]:
     """Secrets by context and shape between two places of a text; `lower` is the text in lower case."""
-    for low, high in _names(text, lower, start, end, _CORES):
+    covered = start
+    for low, high in sorted(_names(text, lower, start, end, _CORES)):
         name = lower[low:high].lstrip("-.")
-        if _SECRET_NAME.fullmatch(name) and (span := _value(text, low, high, end)):
-            yield from _checked(text, name, span)
+        if low >= covered and _SECRET_NAME.fullmatch(name) and (span := _value(text, low, high, end)):
+            for secret in _checked(text, name, span):
+                covered = secret.end
+                yield secret
     for rule in RULES:
         if any(lower.find(word, start, end) >= 0 for word in rule.needs):
             for found in rule.pattern.finditer(text, start, end):
@@ -352,12 +356,14 @@ def secrets(text: str, lower: str, start: int, end: int) -> Iterator[Found]:
 
 def prompts(text: str, lower: str, start: int, end: int) -> Iterator[Found]:
     """What users wrote, and what was answered."""
-    for low, high in _names(text, lower, start, end, _PROMPT_CORES):
+    covered = start
+    for low, high in sorted(_names(text, lower, start, end, _PROMPT_CORES)):
         name = lower[low:high].lstrip("-.").rpartition(".")[2]
-        if name not in _PROMPT_NAMES:
+        if name not in _PROMPT_NAMES or low < covered:
             continue
         found = next(filter(None, (pattern.match(text, high, end) for pattern in _PROMPT_VALUES)), None)
         if found and found["v"] and not re.fullmatch(r"«.*|<[^<>\s]{1,40}>|\[\s*\]?|None|auto", found["v"]):
+            covered = found.end("v")
             yield Found(*found.span("v"), f"prompt:{label(name)}", False)
 
 

@@ -1,0 +1,235 @@
+"""Redaction by its front: the table, streams cut anywhere, known values in every encoding, idempotence, growth.
+
+SGLSCOUT_LONG_TESTS=1: 10,000 random secrets instead of 300.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import os
+import random
+import string
+from collections.abc import Callable
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.needs import shared
+from transcripts.redaction import Redactor, has_placeholder, score
+from transcripts.redaction.evaluate import _row
+
+LONG = os.environ.get("SGLSCOUT_LONG_TESTS") == "1"
+
+
+def _lines() -> list[str]:
+    text = shared("data/redaction-cases.tsv").read_text(encoding="utf-8")
+    return [line for line in text.split("\n") if line]
+
+
+def test_every_row_of_the_table_is_right() -> None:
+    result = score(_lines())
+    assert result.wrong == ()
+    assert result.unsafe == 0
+    assert result.n > 75
+
+
+def test_rows_cut_at_every_place_are_masked_as_streams() -> None:
+    for number, line in enumerate(_lines(), 1):
+        text, masked, kept, profile, known = _row(line, number)
+        for cut in range(len(text) + 1):
+            redactor = Redactor(profile)
+            for value in known:
+                redactor.learn(value, "known")
+            stream = redactor.stream()
+            out = stream.feed(text[:cut]) + stream.feed(text[cut:]) + stream.finish()
+            assert not [value for value in masked if value in out], (number, cut)
+            assert not [value for value in kept if value not in out], (number, cut)
+
+
+def test_a_secret_amid_a_long_stream_is_masked_wherever_the_pieces_end() -> None:
+    rows = [_row(row, number) for number, row in enumerate(_lines(), 1)]
+    line = "Decode batch, #running-req: 31, #token: 118422, token usage: 0.93\n"
+    filler = line * 300
+    text = "".join(filler + row[0] + "\n" for row in rows if row[3] == "llm" and not row[4])
+    secrets = {value for row in rows if row[3] == "llm" and not row[4] for value in row[1] if len(value) > 8}
+    for size in (1_021, 8_191, 65_536, 1 << 20):
+        stream = Redactor().stream()
+        out = "".join(stream.feed(text[at : at + size]) for at in range(0, len(text), size)) + stream.finish()
+        assert not {value for value in secrets if value in out}
+        assert out.count(line) == text.count(line)
+
+
+def test_a_private_key_longer_than_any_piece_is_held_back() -> None:
+    body = "\n".join("FAKE" + "Ab3" * 20 for _ in range(4_000))
+    text = f"before\n-----BEGIN RSA PRIVATE KEY-----\n{body}\n-----END RSA PRIVATE KEY-----\nafter\n"
+    stream = Redactor().stream()
+    out = "".join(stream.feed(text[at : at + 5_000]) for at in range(0, len(text), 5_000)) + stream.finish()
+    assert "FAKEAb3" not in out
+    assert out.startswith("before\n-----BEGIN RSA PRIVATE KEY-----")
+    assert out.endswith("-----END RSA PRIVATE KEY-----\nafter\n")
+
+
+ALPHABETS = {
+    "hex": "0123456789abcdef",
+    "letters": string.ascii_letters,
+    "digits": string.digits,
+    "base64": string.ascii_letters + string.digits + "+/",
+    "url": string.ascii_letters + string.digits + "-_",
+    "marks": string.ascii_letters + "!#$%&()*+,-./:;<=>?@[]^_{|}~",
+    "quotes": string.ascii_letters + "'\"\\`$ ",
+    "words": "äöüßéñ漢字" + string.ascii_letters,
+}
+ENCODINGS: dict[str, Callable[[str], str]] = {
+    "raw": lambda value: f"x {value} y",
+    "json": lambda value: json.dumps({"a": value}),
+    "json of json": lambda value: json.dumps({"a": json.dumps({"b": value})}),
+    "url": lambda value: f"http://h/?q={quote(value, safe='')}&z",
+    "form": lambda value: f"q={quote_plus(value)}&z",
+    "base64": lambda value: base64.b64encode(value.encode()).decode(),
+    "base64 within": lambda value: base64.b64encode(b"ab" + value.encode() + b"cd").decode(),
+    "url base64": lambda value: base64.urlsafe_b64encode(value.encode()).decode(),
+    "hex": lambda value: value.encode().hex(),
+    "shell": lambda value: "x '" + value.replace("'", "'\\''") + "' y",
+    "repr": lambda value: f"Args(a={value!r}, b=1)",
+    "html": lambda value: f"<b>{html.escape(value)}</b>",
+}
+
+
+def _wrapped(value: str, width: int) -> str:
+    return "\n".join(value[at : at + width] for at in range(0, len(value), width))
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_known_values_are_not_found_again(encoding: str) -> None:
+    assert len(ENCODINGS) == 12
+    draw = random.Random(encoding)
+    for number in range(10_000 // 12 if LONG else 25):
+        alphabet = list(ALPHABETS.values())[number % len(ALPHABETS)]
+        value = "".join(draw.choices(alphabet, k=draw.choice([6, 8, 12, 20, 40, 64, 200])))
+        if value != value.strip():
+            value = f"q{value}q"
+        redactor = Redactor()
+        redactor.learn(value, "api_key")
+        text = ENCODINGS[encoding](value)
+        out = redactor.redact(text)
+        assert value not in out
+        if len(value) >= 8:
+            assert ENCODINGS[encoding](value) != out
+            assert "«secret:api_key#1»" in out, (encoding, value, out)
+
+
+@pytest.mark.parametrize("width", [1, 2, 7, 10, 31, 76])
+def test_known_values_broken_over_lines_are_masked(width: int) -> None:
+    value = "sk-FAKE-prod-7f3a9c21e8-abcdefghijklmnop"
+    redactor = Redactor()
+    redactor.learn(value, "api_key")
+    out = redactor.redact(f"start {value[:10]}\n{value[10:]} end\n")
+    assert out == "start «secret:api_key#1» end\n"
+    if width >= 7:
+        assert "FAKE" not in redactor.redact(_wrapped(value, width))
+
+
+def test_the_same_value_has_the_same_number_everywhere() -> None:
+    redactor = Redactor()
+    out = redactor.redact("A_API_KEY=one-secret-11\nB_API_KEY=two-secret-22\nC_API_KEY=one-secret-11\n")
+    first, second, third = (line.split("=")[1] for line in out.splitlines())
+    assert first == third != second
+    assert redactor.redact("later: one-secret-11") == f"later: {first}"
+
+
+def test_a_value_seen_beside_its_name_is_masked_where_it_stands_alone() -> None:
+    assert "S3cretValue-1" not in Redactor().redact("S3cretValue-1 came first\n--api-key S3cretValue-1\n")
+
+
+@settings(max_examples=1_000 if LONG else 150, deadline=None)
+@given(
+    st.lists(
+        st.one_of(
+            st.sampled_from(
+                ["api_key=", "--api-key ", '"password": ', "'", '"', "\\", "\n", " ", "hf_abcdefghijklmnopqrst1",
+                 "sk-abcdef123456789",
+                 "text='", "input_ids=[1,2", "]", "«", "»", "«secret:x#1»",
+                 "http://u:p@h/",
+                 "-----BEGIN PRIVATE KEY-----",
+                 "\x1b[0m",
+                 "10.1.2.3", "node-a-17", "/home/al/", "Authorization: Bearer ", "İ", "token: ", "password ab1 "]
+            ),
+            st.text(max_size=12),
+        ),
+        max_size=14,
+    ),
+    st.sampled_from(["llm", "share"]),
+)  # fmt: skip
+def test_a_second_pass_changes_nothing(pieces: list[str], profile: str) -> None:
+    redactor = Redactor("share" if profile == "share" else "llm")
+    once = redactor.redact("".join(pieces))
+    assert redactor.redact(once) == once
+
+
+def test_prompts_go_and_their_length_stays() -> None:
+    out = Redactor().redact("Receive: obj=GenerateReqInput(rid='a', text='what is my balance', input_ids=[1, 22, 333])")
+    assert "balance" not in out
+    assert "333" not in out
+    assert "18 chars" in out
+    assert "rid='a'" in out
+
+
+def test_a_cut_request_line_keeps_no_prompt() -> None:
+    out = Redactor().redact("obj=GenerateReqInput(rid='a', text='my private question that never en")
+    assert "private" not in out
+
+
+def test_the_figures_of_a_serving_log_stay() -> None:
+    log = (
+        "server_args=ServerArgs(model_path='/models/K', tokenizer_path='/models/K', api_key=None, max_total_tokens=None, "
+        "chunked_prefill_size=8192, max_prefill_tokens=16384, mem_fraction_static=0.88, log_requests=False)\n"
+        "max_total_num_tokens=131072, chunked_prefill_size=8192, max_prefill_tokens=16384, max_running_requests=48\n"
+        "KV Cache is allocated. #tokens: 131072, KV size: 24.00 GB\n"
+    )
+    assert Redactor().redact(log) == log
+
+
+def test_placeholders_in_arguments_are_seen() -> None:
+    redactor = Redactor()
+    assert has_placeholder(redactor.redact("API_KEY=some-secret-1"))
+    assert has_placeholder("cat «host#1»")
+    assert has_placeholder("« secret : api_key#1»")
+    assert not has_placeholder("cat /models/config.json")
+    assert not has_placeholder("il dit «bonjour» ici")
+
+
+def test_short_values_are_masked_only_in_their_context() -> None:
+    redactor = Redactor()
+    redactor.learn("abc", "password")
+    assert redactor.redact("abc and password=abc") == "abc and password=«secret:password#1»"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a" * 200_000,
+        "'" * 50_000,
+        "\\" * 50_000,
+        "text='" * 20_000,
+        "api_key=" * 20_000,
+        "--api-key " * 20_000,
+        "[" * 50_000,
+        "input_ids=[" * 10_000,
+        "curl " * 20_000,
+        "mysql " * 20_000,
+        "http://" * 20_000,
+        "-----BEGIN PRIVATE KEY-----" * 2_000,
+        "a:" * 50_000,
+        "login x " * 20_000,
+        "key:\n" * 20_000,
+    ],
+    ids=lambda text: text[:12],
+)
+def test_hostile_text_comes_through(text: str) -> None:
+    """A pattern that backtracks would keep this test busy for minutes."""
+    out = Redactor("share").redact(text)
+    assert len(out) <= 5 * len(text)
