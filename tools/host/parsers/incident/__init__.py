@@ -12,6 +12,7 @@ from transcripts.facts import Evidence, Fact, Grade
 
 __all__ = ["parse_text"]
 
+_LOAD_LINES = ("Decode batch", "Prefill batch")  # figures that the load parser reads; most of a busy server's journal
 _LONGEST = 400_000  # characters of prose that are read; a log of that length is no prose
 
 
@@ -21,6 +22,8 @@ def parse_text(evidence: Evidence) -> tuple[Fact, ...]:
     grade: Grade = "claimed" if evidence.probe == "complaint" else "observed"
     prose = evidence.probe in ("complaint", "pasted", "launch", "note")
     for number, line in enumerate(evidence.text.splitlines(), 1):
+        if not prose and any(mark in line for mark in _LOAD_LINES):
+            continue
         messages.read(page, line, number, grade)
         failures.read(page, line, number, grade)
         if prose:
