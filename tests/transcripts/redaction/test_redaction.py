@@ -185,7 +185,8 @@ def test_a_cut_request_line_keeps_no_prompt() -> None:
 
 def test_the_figures_of_a_serving_log_stay() -> None:
     log = (
-        "server_args=ServerArgs(model_path='/models/K', tokenizer_path='/models/K', api_key=None, max_total_tokens=None, "
+        "server_args=ServerArgs(model_path='/models/K', tokenizer_path='/models/K', api_key=None, "
+        "max_total_tokens=None, "
         "chunked_prefill_size=8192, max_prefill_tokens=16384, mem_fraction_static=0.88, log_requests=False)\n"
         "max_total_num_tokens=131072, chunked_prefill_size=8192, max_prefill_tokens=16384, max_running_requests=48\n"
         "KV Cache is allocated. #tokens: 131072, KV size: 24.00 GB\n"
