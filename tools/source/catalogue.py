@@ -111,6 +111,14 @@ class FlagCatalogue:
                 return self._by_name[spelling]
         return self._by_dest.get(word.lstrip("-").replace("-", "_"))
 
+    def field(self, flag: Flag) -> str:
+        """What the code calls a flag's value: its destination, or the record field that one of its names spells.
+
+        sglang 0.5.9 srt/server_args.py parses `--tp-size` as `tensor_parallel_size` and keeps it as `tp_size`.
+        """
+        spelled = [name.lstrip("-").replace("-", "_") for name in flag.names]
+        return next((name for name in (flag.dest, *spelled) if name in self.fields), flag.dest)
+
     def get(self, name: str) -> Flag:
         """The flag of that name. Raises UnknownFlag with the nearest ones."""
         found = self.find(name)

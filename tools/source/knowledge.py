@@ -22,7 +22,7 @@ from tools.source.rule_scan import Rule
 from tools.source.rules import HANDLERS, Family, Follower, about, family_of, readers, scan_handlers
 from tools.source.store import Placed
 
-FORMAT: Final = 6
+FORMAT: Final = 7
 READERS_SHOWN: Final = 8
 HANDLERS_SHOWN: Final = 10
 SECONDS: Final = 20.0
@@ -102,18 +102,19 @@ class Knowledge:
         catalogue = self.catalogue()
         flag = catalogue.get(name)
         lines = [f"{flag.name} (dest {flag.dest}, default {flag.default!r})", f"defined  {flag.at}"]
-        own = [rule for rule in self.handlers() if flag.dest in rule.flags]
+        name = catalogue.field(flag)
+        own = [rule for rule in self.handlers() if name in rule.flags]
         lines += [f"handled  {rule.at}: in {rule.where}: {rule.quote}" for rule in own[:HANDLERS_SHOWN]]
         if len(own) > HANDLERS_SHOWN:
             lines.append(f"         and {len(own) - HANDLERS_SHOWN} more: ask for its rules")
-        files = [path for path in self._holding([flag.dest]) if not path.startswith(HANDLERS)]
+        files = [path for path in self._holding([name]) if not path.startswith(HANDLERS)]
         with self._turn:
-            found = readers(self._modules, files[: READERS_SHOWN * 2], flag.dest)
+            found = readers(self._modules, files[: READERS_SHOWN * 2], name)
         for path, line, function in found[:READERS_SHOWN]:
             lines.append(f"read     {path}:{line}: in {function or 'the module'}: {self._line(path, line)}")
         left = len(found) - READERS_SHOWN
         if left > 0 or len(files) > READERS_SHOWN * 2:
-            lines.append(f"         and {max(left, 0)} more in {len(files)} files: search for `.{flag.dest}`")
+            lines.append(f"         and {max(left, 0)} more in {len(files)} files: search for `.{name}`")
         if not found:
             lines.append("read     nowhere outside its handlers")
         return "\n".join(lines)

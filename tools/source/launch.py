@@ -272,14 +272,15 @@ def _missing(launch: Launch, catalogue: FlagCatalogue) -> list[Problem]:
 
 
 def values_of(launch: Launch, catalogue: FlagCatalogue) -> tuple[dict[str, Any], set[str]]:
-    """Destination to value, defaults included where they are known; and the destinations that are given."""
+    """Value by the code's name for it, defaults included where they are known; and the names that are given."""
     values: dict[str, Any] = {}
     for flag in catalogue.flags:
         if not isinstance(flag.default, Dynamic) and flag.default != "==SUPPRESS==":
-            values.setdefault(flag.dest, list(flag.default) if isinstance(flag.default, tuple) else flag.default)
+            default = list(flag.default) if isinstance(flag.default, tuple) else flag.default
+            values.setdefault(catalogue.field(flag), default)
     given: set[str] = set()
     for each in launch.given:
-        dest = each.flag.dest
+        dest = catalogue.field(each.flag)
         given.add(dest)
         if each.flag.nargs == 0:
             values[dest] = not (each.typed.startswith("--no-") or each.flag.default is True)
@@ -300,7 +301,7 @@ def _rules(launch: Launch, catalogue: FlagCatalogue, rules: Sequence[Rule]) -> l
     """Rules that are certain to apply to these values, and that something given brings about."""
     values, given = values_of(launch, catalogue)
     plain, _ = values_of(Launch((), tuple(each for each in launch.given if each.flag.required), (), (), ()), catalogue)
-    dispatched = _dispatched(launch, rules)
+    dispatched = _dispatched(launch, catalogue, rules)
     values |= dict.fromkeys(dispatched, True)
     chosen = {dest for dest in given if dest not in values or values[dest] != plain.get(dest)}
     found: list[Problem] = []
@@ -329,7 +330,7 @@ def _rules(launch: Launch, catalogue: FlagCatalogue, rules: Sequence[Rule]) -> l
     return found
 
 
-def _dispatched(launch: Launch, rules: Sequence[Rule]) -> dict[str, str]:
+def _dispatched(launch: Launch, catalogue: FlagCatalogue, rules: Sequence[Rule]) -> dict[str, str]:
     """Handlers that are reached through a table and named for a value that is given (`_handle_eagle` for EAGLE3).
 
     Their marker in conditions, and the destination of the flag that has the value.
@@ -339,7 +340,7 @@ def _dispatched(launch: Launch, rules: Sequence[Rule]) -> dict[str, str]:
         for value in each.values:
             match = re.match(r"[A-Za-z]{3,}", value)
             if match is not None and (isinstance(each.flag.choices, tuple) or value.isupper()):
-                stems[match[0].lower()] = each.flag.dest
+                stems[match[0].lower()] = catalogue.field(each.flag)
     found: dict[str, str] = {}
     for marker in {each for rule in rules for each in rule.conditions if each.endswith(CALLED)}:
         words = marker.removesuffix(CALLED).lower().split("_")
@@ -391,6 +392,6 @@ def _condition_names(rule: Rule) -> set[str]:
 
 def _first_name(dests: set[str], catalogue: FlagCatalogue) -> str:
     for flag in catalogue.flags:
-        if flag.dest in dests:
+        if catalogue.field(flag) in dests:
             return flag.name
     return min(dests)

@@ -27,11 +27,12 @@ PLAIN_WORDS: Final = frozenset(
 FAMILY_AT_LEAST: Final = 3
 FILES_LIMIT: Final = 40
 BASES_LIMIT: Final = 4
+HOPS_LIMIT: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """The flags that a question about one flag is about, as destinations."""
+    """The flags that a question about one flag is about, as the code names their values."""
 
     flag: str
     switches: frozenset[str]
@@ -68,10 +69,11 @@ def scan_handlers(modules: Modules, paths: Iterable[str], catalogue: FlagCatalog
 
 def family_of(flag: Flag, catalogue: FlagCatalogue, handlers: list[Rule]) -> Family:
     """Flags that begin with the same word, and the switches that stand with them in conditions of its handlers."""
-    word = _subject(flag.dest)
-    named = frozenset(each.dest for each in catalogue.flags if _subject(each.dest) == word)
+    own = catalogue.field(flag)
+    word = _subject(own)
+    named = frozenset(catalogue.field(each) for each in catalogue.flags if _subject(catalogue.field(each)) == word)
     siblings = named if len(named) >= FAMILY_AT_LEAST else frozenset()
-    family = siblings | {flag.dest}
+    family = siblings | {own}
     together: set[str] = set()
     for rule in handlers:
         if word in rule.where or not family.isdisjoint(rule.flags):
@@ -80,7 +82,7 @@ def family_of(flag: Flag, catalogue: FlagCatalogue, handlers: list[Rule]) -> Fam
             if here and word in rule.where:
                 together |= {name for name in rule.flags if "enable" in name and name in text}
     switches = frozenset(name for name in together if _is_switch(name, catalogue)) - family
-    return Family(flag.dest, switches, siblings - {flag.dest})
+    return Family(own, switches, siblings - {own})
 
 
 def _subject(dest: str) -> str:
@@ -153,7 +155,7 @@ class Follower:
                 found += self._into(call, carried, module)
         return found
 
-    def _into(self, call: ast.Call, carried: dict[int | str, set[str]], module: Module) -> list[Rule]:
+    def _into(self, call: ast.Call, carried: dict[int | str, set[str]], module: Module, depth: int = 0) -> list[Rule]:
         try:
             callee = self._folder.fold(call.func, Scope(module))
         except Unfoldable:
@@ -176,11 +178,16 @@ class Follower:
                 break
             scanner = Scanner(owner.module.path, _lines(self._modules, owner.module.path), self._names)
             found += scanner.function(constructor, tainted)
-            onward = self._super_call(constructor)
+            if depth < HOPS_LIMIT:
+                for inner in _calls_in(constructor):
+                    onward = self._passed_on(inner, tainted)
+                    if onward:
+                        found += self._into(inner, onward, owner.module, depth + 1)
+            above = self._super_call(constructor)
             base = self._base(owner)
-            if onward is None or base is None:
+            if above is None or base is None:
                 break
-            carried = self._passed_on(onward, tainted)
+            carried = self._passed_on(above, tainted)
             callee = base
         return found
 
@@ -222,6 +229,12 @@ class Follower:
             if keyword.arg and isinstance(keyword.value, ast.Name) and keyword.value.id in tainted:
                 carried[keyword.arg] = tainted[keyword.value.id]
         return carried
+
+
+def _calls_in(function: ast.FunctionDef) -> list[ast.Call]:
+    """Calls of a function's body, those of its base class's constructor apart."""
+    found = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
+    return [call for call in found if not (isinstance(call.func, ast.Attribute) and call.func.attr == "__init__")]
 
 
 def _lines(modules: Modules, path: str) -> list[str]:

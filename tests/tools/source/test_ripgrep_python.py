@@ -1,4 +1,4 @@
-"""What ripgrep-python 0.1.0 gets wrong, so that a release that mends it is noticed: then the front can become smaller."""
+"""What ripgrep-python 0.1.0 gets wrong, so that a release that mends it is noticed."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ class Stub(metaclass=Meta):
 
 
 class Package(types.ModuleType):
-    __path__ = []
+    __path__ = ()
 
     def __getattr__(self, name):
         if name == "__version__":
@@ -139,7 +139,7 @@ class Forgiving(importlib.abc.Loader):
     def exec_module(self, module):
         try:
             self.real.exec_module(module)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever a module of the tree raises
             sys.stderr.write(f"{module.__name__}: {error}\n")
             module.__dict__["__getattr__"] = stand_in
 

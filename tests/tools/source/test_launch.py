@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.tools.source.trees import tree
+from tools.source import Problem, check_command
+from tools.source.launch import arguments_of, parse_launch
+from tools.source.pools import pool_notes
+from tools.source.upgrade import compare, for_command
+from transcripts.errors import UsageError
+
+START = "python3 -m sglang.launch_server --model-path m"
+
+
+def problems(command: str, version: str = "0.5.9") -> dict[tuple[str, str], Problem]:
+    return {(each.kind, each.flag): each for each in check_command(f"{START} {command}", tree(version))}
+
+
+@pytest.mark.parametrize(
+    ("command", "key", "instead"),
+    [
+        ("--hicache-sise 3", ("unknown", "--hicache-sise"), "--hicache-size"),
+        ("--gpu-memory-utilization 0.9", ("foreign", "--gpu-memory-utilization"), "--mem-fraction-static"),
+        ("--max-num-seqs=64", ("foreign", "--max-num-seqs"), "--max-running-requests"),
+        ("--hicache-rati 3", ("abbreviation", "--hicache-rati"), "--hicache-ratio"),
+        ("--hicache 3", ("ambiguous", "--hicache"), "--hicache-io-backend"),
+        ("--kv-cache-dtype fp8", ("value", "--kv-cache-dtype"), ""),
+        ("--page-size many", ("value", "--page-size"), ""),
+        ("--page-size", ("value", "--page-size"), ""),
+        ("--trust-remote-code --page-size 2 --page-size 4", ("repeated", "--page-size"), ""),
+        ("stray", ("stray", "stray"), ""),
+    ],
+)
+def test_what_is_wrong_is_named(command: str, key: tuple[str, str], instead: str) -> None:
+    found = problems(command)
+    assert key in found
+    assert found[key].instead == instead
+
+
+def test_a_sound_command_has_no_error() -> None:
+    command = "--tp-size 8 --mem-fraction-static 0.88 --json-model-override-args '{\"a\": -1}' --random-seed -5"
+    assert not [each for each in problems(command).values() if each.severity == "error"]
+
+
+def test_a_missing_model_is_an_error() -> None:
+    found = check_command("sglang serve --tp-size 8", tree("0.5.9"))
+    assert ("missing", "--model-path") in [(each.kind, each.flag) for each in found]
+
+
+def test_rules_that_are_broken_are_cited() -> None:
+    found = problems("--enable-hierarchical-cache --disable-radix-cache")
+    broken = found["rule", "--enable-hierarchical-cache"]
+    assert broken.at == "srt/server_args.py:2686"
+    assert "mutually exclusive" in broken.message
+    assert not [each for each in problems("--enable-hierarchical-cache").values() if each.kind == "rule"]
+
+
+def test_a_rule_is_broken_by_what_an_earlier_handler_sets() -> None:
+    found = problems("--enable-hierarchical-cache --disaggregation-mode decode")
+    assert "disable_radix_cache = True" in found["override", "--disable-radix-cache"].message
+    assert ("rule", "--enable-hierarchical-cache") in found
+
+
+@pytest.mark.parametrize("version", ["0.4.6", "0.5.9", "0.5.23"])
+def test_values_that_the_server_sets_are_told(version: str) -> None:
+    found = problems("--speculative-algorithm EAGLE", version)
+    assert "max_running_requests = 48" in found["override", "--max-running-requests"].message
+    assert ("override", "--max-running-requests") not in problems("--tp-size 8", version)
+    explicit = problems("--speculative-algorithm EAGLE --max-running-requests 96", version)
+    assert ("override", "--max-running-requests") not in explicit
+
+
+def test_a_value_filled_in_later_is_not_judged() -> None:
+    assert not [each for each in problems("--page-size $PAGE --tp-size <N>").values() if each.severity == "error"]
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments"),
+    [
+        ("CUDA_VISIBLE_DEVICES=0,1 python -m sglang.launch_server --tp 2", ("--tp", "2")),
+        ("docker run --gpus all -p 30000:30000 img python3 -m sglang.launch_server --tp 2 \\\n  --host 0.0.0.0", ("--tp", "2", "--host", "0.0.0.0")),
+        ("sglang serve --model-path a/b && echo done", ("--model-path", "a/b")),
+        ("--tp-size 2", ("--tp-size", "2")),
+        ("exec /opt/venv/bin/python /opt/sglang/launch_server.py --tp 2 > log", ("--tp", "2")),
+    ],
+)  # fmt: skip
+def test_the_servers_own_arguments_are_found(text: str, arguments: tuple[str, ...]) -> None:
+    assert arguments_of(text) == arguments
+
+
+def test_an_open_quote_is_a_usage_error() -> None:
+    with pytest.raises(UsageError):
+        arguments_of("python -m sglang.launch_server --model-path 'a")
+
+
+def test_an_upgrade_tells_what_becomes_of_a_command() -> None:
+    old, new = tree("0.5.9"), tree("0.5.23")
+    upgrade = compare(old.catalogue(), new.catalogue())
+    removed = {flag.name for flag in upgrade.removed}
+    assert {"--disable-hicache-numa-detect", "--torchao-config", "--stream-output"} <= removed
+    renamed = {change.before: change.after for change in upgrade.renamed}
+    assert renamed["--nsa-prefill-backend"] == "--dsa-prefill-backend"
+    assert renamed["--mamba-scheduler-strategy"] == "--mamba-radix-cache-strategy"
+    assert renamed["--cuda-graph-max-bs"] == "--cuda-graph-max-bs-decode"
+    defaults = {change.flag: (change.before, change.after) for change in upgrade.changed if change.what == "default"}
+    assert defaults["--hicache-mem-layout"] == ("layer_first", "page_first")
+    assert "--swa-full-tokens-ratio" not in defaults
+    assert {"--dcp-size", "--enable-hisparse", "--retraction-policy"} <= {flag.name for flag in upgrade.added}
+
+    command = (
+        f"{START} --cuda-graph-max-bs 64 --speculative-algorithm EAGLE3 --enable-hierarchical-cache --torchao-config x"
+    )
+    _, found = for_command(command, old.catalogue(), new.catalogue(), upgrade, new.handler_rules())
+    said = {each.flag: each for each in found if each.severity == "error"}
+    assert said["--cuda-graph-max-bs"].instead == "--cuda-graph-max-bs-decode"
+    assert "gone" in said["--torchao-config"].message
+
+    pools = asyncio.run(pool_notes(parse_launch(command, old.catalogue()), old, new))
+    assert any("draft" in each.message and new.check_citation(*cited(each)) for each in pools)
+
+
+def cited(problem: Problem) -> tuple[str, int, str]:
+    path, _, line = problem.at.partition(":")
+    return path, int(line), problem.quote
+
+
+def test_the_same_version_changes_nothing() -> None:
+    catalogue = tree("0.5.9").catalogue()
+    upgrade = compare(catalogue, catalogue)
+    assert not (upgrade.added or upgrade.removed or upgrade.renamed or upgrade.changed)
