@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from pydantic import Field
@@ -13,6 +14,7 @@ from agent.session import Session
 from agent.tasks import Tasks
 from agent.workbench import Workbench
 from prompts import prompt
+from tools.host.look import Observation
 from tools.toolbox import Arguments, Emit, Tool, Toolbox, ToolRefused
 from transcripts.errors import Inconclusive
 from transcripts.facts import Evidence, Facts
@@ -20,6 +22,7 @@ from transcripts.records import Claimed, ClaimRow, EvidenceTaken, HypothesisRow,
 
 NAMES = ("look", "weigh", "task", "compare", "propose", "calculate", "flag", "evidence", "run")
 SHOWN_LINES = 200
+COMPLAINT = "complaint"
 
 
 class NoArguments(Arguments):
@@ -89,6 +92,12 @@ class _Desk:
 
     async def look(self, _arguments: NoArguments, emit: Emit) -> str:
         case = self._session.case
+        if COMPLAINT not in case.probes_answered():
+            _take(
+                self._bench,
+                Observation(COMPLAINT, "(the operator's words)", "operator", "", None, case.complaint),
+                emit,
+            )
         await _look(self._bench, case.probes_answered(), emit)
         return _evidence_listed(case.evidence.values(), case.facts)
 
@@ -171,30 +180,20 @@ class _Desk:
         return "\n".join([*shown, f"… {left} more lines"] if left > 0 else shown) or "no such line."
 
     async def run(self, arguments: RunArguments, emit: Emit) -> str:
-        from tools.host.parsers import parse
-        from tools.host.policy import judge
+        from tools.host.policy import judge, lookup_command, read_lookup, settle
 
+        host = await self._bench.host()
         verdict = judge(arguments.command)
+        if verdict.kind == "allow" and verdict.paths:  # a link may lead where the word does not say
+            found = await host.run(lookup_command(verdict))
+            verdict = settle(verdict, read_lookup(verdict, found.text))
         if verdict.kind != "allow":
             raise ToolRefused(
                 f"{verdict.kind}: {verdict.reason}.", "Only the published read-only commands run unasked."
             )
-        host = await self._bench.host()
         result = await host.run(verdict.command)
-        case = self._session.case
-        evidence = Evidence(
-            case.next_evidence(),
-            "command",
-            arguments.command,
-            host.name,
-            result.at,
-            result.exit,
-            self._session.transcript.redact(result.text),
-            result.truncated,
-            result.seconds,
-            result.problem,
-        )
-        emit(EvidenceTaken.of(evidence, parse(evidence)))
+        text = self._session.transcript.redact(result.text)
+        evidence = _take(self._bench, replace(result, command=arguments.command, text=text), emit)
         return f"{evidence.id}, exit {evidence.exit}:\n{evidence.text}"
 
 
@@ -205,23 +204,30 @@ async def look_anew(bench: Workbench) -> None:
 
 async def _look(bench: Workbench, skip: frozenset[str], emit: Emit) -> None:
     from tools.host import look
-    from tools.host.parsers import parse
 
     host = await bench.host()
     async for seen in look(host, skip=skip, redact=bench.session.transcript.redact):
-        evidence = Evidence(
-            bench.session.case.next_evidence(),
-            seen.probe,
-            seen.command,
-            bench.target["host"].rpartition("@")[2],
-            seen.at,
-            seen.exit,
-            seen.text,
-            seen.truncated,
-            seen.seconds,
-            seen.problem,
-        )
-        emit(EvidenceTaken.of(evidence, parse(evidence)))
+        _take(bench, replace(seen, host=bench.target["host"].rpartition("@")[2]), emit)
+
+
+def _take(bench: Workbench, seen: Observation, emit: Emit) -> Evidence:
+    """Number what was seen, read its facts, and record both at once."""
+    from tools.host.parsers import parse
+
+    evidence = Evidence(
+        bench.session.case.next_evidence(),
+        seen.probe,
+        seen.command,
+        seen.host,
+        seen.at,
+        seen.exit,
+        seen.text,
+        seen.truncated,
+        seen.seconds,
+        seen.problem,
+    )
+    emit(EvidenceTaken.of(evidence, parse(evidence)))
+    return evidence
 
 
 def _reason(reason: Any) -> ReasonRow:

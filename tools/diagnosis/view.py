@@ -6,6 +6,7 @@ import re
 from functools import cached_property
 
 from transcripts.facts import Fact, Facts
+from transcripts.vocabulary import LOAD
 
 # Spellings of one option in SGLang's own parser, the name used here first (sglang 0.5.9 srt/server_args.py).
 SPELLINGS = {
@@ -23,10 +24,16 @@ _ABBREVIATION = 9  # argparse takes prefixes; shorter ones are more likely anoth
 
 
 class View:
-    """A read-only look at the facts of one case."""
+    """A read-only look at the facts of one case.
+
+    `idle` is true where the server was seen with nothing to do: its load figures are then left out, since a warm-up
+    request at start says nothing about a busy hour.
+    """
 
     def __init__(self, facts: Facts) -> None:
-        self.facts = facts
+        busiest = max((facts.number(name) or 0.0 for name in ("running_max", "queue_max", "running_p95")), default=0.0)
+        self.idle = "running_max" in facts and busiest == 0
+        self.facts = Facts(fact for fact in facts if fact.name not in LOAD) if self.idle else facts
 
     def flag_fact(self, name: str) -> Fact | None:
         """The option as typed, under any of its spellings; the last one typed counts."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from tools.diagnosis.clues import Clue, Entry, Seen
 from tools.diagnosis.families import ENTRIES
@@ -18,6 +19,9 @@ from tools.diagnosis.view import View
 from transcripts.facts import Facts
 
 CLAIMED = 0.5  # of the weight of a clue that rests on the operator's word alone
+# Explanations of too little capacity that look alike until the server is seen busy.
+TOLD_BY_LOAD = frozenset({"capacity.spec_default_cap", "capacity.kv_pool_too_small", "cache.working_set_exceeds_hbm"})
+CAPACITY_SYMPTOMS = frozenset({"few_running", "requests_wait", "host_cache", "cache_full"})
 ENOUGH = 3.0
 OBSERVED_ENOUGH = 1.0
 LEAD = 0.75
@@ -27,7 +31,10 @@ CONTESTED = 0.5  # of the weight for it, when that much speaks against it
 def weigh(facts: Facts) -> Assessment:
     """Rank every entry of the taxonomy by the facts. Pure; the order of entries breaks ties."""
     view = View(facts)
-    hypotheses = [one for one in (_weigh_entry(entry, view) for entry in ENTRIES) if one.for_ or one.against]
+    hypotheses = [_weigh_entry(entry, view) for entry in ENTRIES]
+    if _unseen_under_load(view):
+        hypotheses = [_kept_open(one, view) if one.label in TOLD_BY_LOAD else one for one in hypotheses]
+    hypotheses = [one for one in hypotheses if one.for_ or one.against]
     hypotheses.sort(key=lambda one: -one.weight)
     live = tuple(one for one in hypotheses if one.for_)
     ranked = live + tuple(one for one in hypotheses if not one.for_)
@@ -35,6 +42,19 @@ def weigh(facts: Facts) -> Assessment:
     if not live or live[0].weight < ENOUGH:
         return _without_cause(view, ranked, healthy.good, healthy.checked)
     return _with_cause(view, ranked, healthy.checked)
+
+
+def _unseen_under_load(view: View) -> bool:
+    """A server that runs, a complaint about capacity, and not one line of how it does when it is busy."""
+    up = view.facts.text("ready") == "True" or view.facts.text("running") == "True"
+    asked = any(fact.scope in CAPACITY_SYMPTOMS for fact in view.facts.all("symptom"))
+    return up and asked and not any(name in view.facts for name in ("decode_lines", "running_max", "usage_p50"))
+
+
+def _kept_open(one: Hypothesis, view: View) -> Hypothesis:
+    """An explanation that only a busy server can confirm or refute stays alive until one was seen."""
+    reason = Reason("nothing was seen under load, which alone would tell", view.sources("ready", "running"), 0.5)
+    return replace(one, status="open", weight=max(one.weight, 0.0) + 0.5, for_=(*one.for_, reason))
 
 
 def _weigh_entry(entry: Entry, view: View) -> Hypothesis:
@@ -83,7 +103,9 @@ def _with_cause(view: View, ranked: tuple[Hypothesis, ...], checked: tuple[str, 
     contrary = sum(reason.weight for reason in first.against)
     in_favour = sum(reason.weight for reason in first.for_)
     why = ""
-    if first.observed < OBSERVED_ENOUGH:
+    if first.label in TOLD_BY_LOAD and _unseen_under_load(view):
+        why = "the server was not seen busy, and only that tells these explanations apart"
+    elif first.observed < OBSERVED_ENOUGH:
         why = "nothing that was looked at decides it; it rests on what was said and on the launch command"
     elif lead < LEAD and rival is not None:
         why = f"{rival.label} is as well supported"
