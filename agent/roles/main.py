@@ -29,6 +29,10 @@ class NoArguments(Arguments):
     pass
 
 
+class LookArguments(Arguments):
+    again: bool = Field(False, description="ask anew what was answered before")
+
+
 class ChangeArguments(Arguments):
     flag: str = Field(description="as in the launch command, such as --max-running-requests")
     to: str | None = Field(None, description="new value; null removes the flag")
@@ -67,7 +71,7 @@ def main_toolbox(bench: Workbench, tasks: Tasks) -> Toolbox:
     desk = _Desk(bench)
     return Toolbox(
         [
-            Tool("look", "Ask the host for everything standard, in one round trip.", NoArguments, desk.look),
+            Tool("look", "Ask the host for everything standard, in one round trip.", LookArguments, desk.look),
             Tool("weigh", "Rank hypotheses by the facts; judge the operator's claims.", NoArguments, desk.weigh),
             tasks.tool(prompt("task")),
             Tool("compare", "Put all options side by side, with arithmetic.", NoArguments, desk.compare),
@@ -90,7 +94,7 @@ class _Desk:
     def _session(self) -> Session:
         return self._bench.session
 
-    async def look(self, _arguments: NoArguments, emit: Emit) -> str:
+    async def look(self, arguments: LookArguments, emit: Emit) -> str:
         case = self._session.case
         if COMPLAINT not in case.probes_answered():
             _take(
@@ -98,7 +102,7 @@ class _Desk:
                 Observation(COMPLAINT, "(the operator's words)", "operator", "", None, case.complaint),
                 emit,
             )
-        await _look(self._bench, case.probes_answered(), emit)
+        await _look(self._bench, frozenset() if arguments.again else case.probes_answered(), emit)
         return _evidence_listed(case.evidence.values(), case.facts)
 
     async def weigh(self, _arguments: NoArguments, emit: Emit) -> str:
@@ -115,7 +119,7 @@ class _Desk:
                 weight=one.weight,
                 supporting=tuple(_reason(reason) for reason in one.for_),
                 against=tuple(_reason(reason) for reason in one.against),
-                would_settle=f"{one.would_settle.text} Look: {one.would_settle.look}" if one.would_settle else "",
+                would_settle=_settled_by(one.would_settle) if one.would_settle else "",
             )
             for number, one in enumerate(assessment.hypotheses, 1)
         )
@@ -228,6 +232,11 @@ def _take(bench: Workbench, seen: Observation, emit: Emit) -> Evidence:
     )
     emit(EvidenceTaken.of(evidence, parse(evidence)))
     return evidence
+
+
+def _settled_by(question: Any) -> str:
+    """One sentence: what would decide, and where to look for it."""
+    return f"{question.text.rstrip(' ?.')}; look at {question.look.rstrip('.')}"
 
 
 def _reason(reason: Any) -> ReasonRow:

@@ -22,6 +22,7 @@ CLAIMED = 0.5  # of the weight of a clue that rests on the operator's word alone
 # Explanations of too little capacity that look alike until the server is seen busy.
 TOLD_BY_LOAD = frozenset({"capacity.spec_default_cap", "capacity.kv_pool_too_small", "cache.working_set_exceeds_hbm"})
 CAPACITY_SYMPTOMS = frozenset({"few_running", "requests_wait", "host_cache", "cache_full"})
+HELD_OPEN = 1.5
 ENOUGH = 3.0
 OBSERVED_ENOUGH = 1.0
 LEAD = 0.75
@@ -53,8 +54,8 @@ def _unseen_under_load(view: View) -> bool:
 
 def _kept_open(one: Hypothesis, view: View) -> Hypothesis:
     """An explanation that only a busy server can confirm or refute stays alive until one was seen."""
-    reason = Reason("nothing was seen under load, which alone would tell", view.sources("ready", "running"), 0.5)
-    return replace(one, status="open", weight=max(one.weight, 0.0) + 0.5, for_=(*one.for_, reason))
+    reason = Reason("nothing was seen under load, which alone would tell", view.sources("ready", "running"), HELD_OPEN)
+    return replace(one, status="open", weight=max(one.weight, 0.0) + HELD_OPEN, for_=(*one.for_, reason))
 
 
 def _weigh_entry(entry: Entry, view: View) -> Hypothesis:

@@ -32,6 +32,7 @@ def cited(text: str, references: Any, case: Case) -> str:
 
 def _sentences(case: Case) -> Iterator[str]:
     yield from _verdict(case)
+    yield from _in_the_source(case)
     yield from _claims(case)
     yield from _asked(case)
     yield from _change(case)
@@ -68,13 +69,32 @@ def _verdict(case: Case) -> Iterator[str]:
         )
         settle = next((row.would_settle for row in named if row.would_settle), "")
         if settle:
-            yield cited(
-                f"The strongest lead is {_bare(named[0].statement)}, and this would settle it: {settle}",
-                sources or everything,
-                case,
-            )
+            lead = _bare(named[0].statement)
+            yield cited(f"The strongest lead: {lead}; this would settle it: {settle}", sources or everything, case)
+            yield _the_look(case)
     else:
         yield cited(f"The evidence does not decide the cause: {weighed.why or 'too little was seen'}", everything, case)
+
+
+def _the_look(case: Case) -> str:
+    """The command that shows the missing lines, and how to have them weighed."""
+    unit = case.facts.get("unit_name")
+    if unit is None:
+        return ""
+    command = f"journalctl -u {unit.value} -n 2000 --no-pager -o short-iso"
+    again = f'sglscout resume {case.opened.id} "look again"'
+    return cited(f"In a busy minute, `{command}` shows it, and `{again}` weighs it", [unit.source], case)
+
+
+def _in_the_source(case: Case) -> Iterator[str]:
+    """What the tree says about the flag that is to change, in its own words."""
+    flags = {change["flag"] for change in (case.advised.changes if case.advised else ())}
+    told = [finding for finding in case.findings if finding.subject in flags and finding.kind in ("answer", "does")]
+    for finding in told[:2]:
+        held = [citation for citation in finding.citations if citation.checked]
+        if held:
+            where = f"{held[0].path}:{held[0].line}"
+            yield cited(f"In the source of {held[0].version}, {where}: {finding.text}", [held[0].id], case)
 
 
 def _claims(case: Case) -> Iterator[str]:

@@ -45,6 +45,17 @@ class Intent:
     handler: Handler
 
 
+_ANOTHER_LOOK: Final = re.compile(
+    r"look (?:again|anew|once more)|re-?(?:check|look|diagnose)|(?:busy|under load|traffic) (?:now|again)|now (?:it is |it's )?busy",
+    re.IGNORECASE,
+)
+
+
+def asks_for_another_look(question: str) -> bool:
+    """Whether the host is to be looked at anew before anything is answered."""
+    return bool(_ANOTHER_LOOK.search(question))
+
+
 def next_reply(request: Request) -> Reply:
     """The answer to the operator's last question, or the tool call that brings it."""
     case = request.case

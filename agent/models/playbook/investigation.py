@@ -20,9 +20,13 @@ RESUMABLE = frozenset({"opened", "running", "interrupted"})
 
 def next_reply(request: Request) -> Reply:
     case = request.case
-    if case.follow_up:
+    again = followup.asks_for_another_look(case.follow_up)
+    if case.follow_up and not again:
         return followup.next_reply(request)
     tried, fresh = case.tried, case.fresh
+    if again and tried.get("look", 0) < fresh["said"]:
+        call = Call(id=f"call_{case.last_seq}_look", name="look", arguments=json.dumps({"again": True}))
+        return Reply(calls=(call,), finish="calls")
     seen = max(fresh.get("evidence", 0), fresh.get("facts", 0))
     if "look" not in tried:
         return _call(case, "look")
