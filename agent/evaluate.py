@@ -306,8 +306,8 @@ def _same_flag(one: str, other: str, catalogue: CatalogueLike | None) -> bool:
     if other.endswith("-") and one.startswith(other):
         return True
     found = catalogue.find(one) if catalogue is not None and one.startswith("--") else None
-    if found is not None:
-        return other in found.names
+    if found is not None and other in found.names:
+        return True
     return any(one in group and other in group for group in _SPELLINGS)
 
 

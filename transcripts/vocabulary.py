@@ -206,7 +206,6 @@ FAILURE: Final = {
     "workspace_wanted_bytes": ("bytes", "size that did not fit a fixed workspace"),
     "conversations": ("conversations", "conversations between two visits, from a sentence"),
     "gpu0_extra_mib": ("MiB", "by how much the first GPU is fuller than the others"),
-    "draft_weight_share": ("fraction", "draft weights over target weights"),
     "message": ("", "a message of the server, its runtime or the kernel; scope its name in the incident parser"),
     "symptom": ("", "what a sentence says happens; scope one of the terms of the incident parser"),
     "error_line": ("", "an error line kept as it is; scope its exception class"),

@@ -26,7 +26,7 @@ from tools.diagnosis.view import View
 
 _IDLE_CACHE = either(below("usage_p95", 0.75), below("usage_max", 0.75), symptom("cache_idle"))
 _FULL_CACHE = either(above("usage_p95", 0.93), above("usage_max", 0.97), symptom("cache_full"))
-_WAITING = either(above("queue_p95", 1), above("queue_max", 1), symptom("requests_wait", "few_running"))
+_WAITING = either(above("queue_p95", 3), symptom("requests_wait", "few_running"))
 _HYBRID = either(
     fact("state_slots"),
     fact("state_cap"),
@@ -40,10 +40,10 @@ _SWA = either(
 )
 
 
-def _pinned(view: View) -> Seen | None:
+def pinned(view: View) -> Seen | None:
     """Running requests stand at the limit while others wait."""
     share, limit, running = view.number("pinned_share"), view.number("running_limit"), view.number("running_p95")
-    if share is not None and share >= 0.5:
+    if share is not None and share >= 0.5 and limit is not None:
         return Seen(f"at the limit with a queue in {share:.0%} of decode lines", view.sources("pinned_share"))
     if limit is not None and running is not None and running >= limit and (view.number("queue_p95") or 0) > 0:
         return Seen(f"{running:g} running of {limit:g}, with a queue", view.sources("running_p95", "running_limit"))
@@ -472,7 +472,7 @@ ENTRIES = (
             Clue(
                 3,
                 both(
-                    either(_pinned, symptom("few_running")),
+                    either(pinned, symptom("few_running")),
                     either(_limit_is_48, fact("spec_default_reset"), said("spec_default_reset")),
                 ),
                 "that many run and others wait",
@@ -488,7 +488,7 @@ ENTRIES = (
             Clue(3, _FULL_CACHE, "the pool is full"),
             Clue(2, _below_limit, "fewer run than the limit allows"),
             Clue(3, above("retractions", 1), "requests are thrown back, so memory binds"),
-            Clue(1.5, lacks(either(_pinned, _WAITING, symptom("few_running"))), "nothing shows requests at that limit"),
+            Clue(3, lacks(either(pinned, _WAITING, symptom("few_running"))), "nothing shows requests at that limit"),
         ),
         neighbours=(
             ("capacity.kv_pool_too_small", "there the pool fills before the limit is reached"),
@@ -535,7 +535,11 @@ ENTRIES = (
             Clue(4, both(below("usage_max", 0.75), lacks(above("retractions", 1))), "the pool has room"),
             Clue(2, symptom("cache_idle"), "the pool is said to have room"),
             _NOT_MEMORY_FAILURE,
-            Clue(2, both(_SWA, lacks(setting_below("--swa-full-tokens-ratio", 0.25))), "the model splits its memory over two pools"),
+            Clue(
+                2,
+                both(_SWA, lacks(setting_below("--swa-full-tokens-ratio", 0.25))),
+                "the model splits its memory over two pools",
+            ),
         ),
         neighbours=(
             (

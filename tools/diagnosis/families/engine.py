@@ -6,6 +6,7 @@ from tools.diagnosis.changes import FRACTION, lower_fraction, plan, raise_fracti
 from tools.diagnosis.clues import (
     Clue,
     Entry,
+    Seen,
     above,
     both,
     either,
@@ -59,6 +60,13 @@ def _budget_draft(view: View) -> Actions:
             ("no draft", "where capacity matters more than speed"),
         ),
     )
+
+
+def _draft_share(view: View) -> Seen | None:
+    target, draft = view.number("weights_gib", ""), view.number("weights_gib", "draft")
+    if not target or draft is None or draft < target / 2:
+        return None
+    return Seen(f"draft {draft:g} GiB, target {target:g} GiB", view.sources("weights_gib"))
 
 
 def _small_draft(view: View) -> Actions:
@@ -318,7 +326,7 @@ ENTRIES = (
         "The draft takes as much as the target: a whole model was loaded where a head was meant.",
         for_=(
             Clue(4, both(_DRAFT, symptom("draft_full_size")), "the draft is as large as the target"),
-            Clue(4, above("draft_weight_share", 0.5), "the draft's weights come near the target's"),
+            Clue(4, _draft_share, "the draft's weights come near the target's"),
         ),
         against=(Clue(3, phase("draft"), "memory runs out while the draft is loaded"),),
         settle=Question("How much do the two weight loads take?", "both Load weight end lines: mem usage"),
@@ -336,7 +344,10 @@ ENTRIES = (
             Clue(5, said("fp8_refused"), "the type is refused"),
             Clue(2, both(_FP8, symptom("accept_fell")), "drafts are no longer accepted with an FP8 cache"),
         ),
-        against=(Clue(1, symptom("slow_decode"), "it is slow"),),
+        against=(
+            Clue(4, said("fp8_fallback"), "the server goes on with another backend"),
+            Clue(1, symptom("slow_decode"), "it is slow"),
+        ),
         settle=Question("Is the output right with --kv-cache-dtype auto?", "the same prompt with both types"),
         neighbours=(("kv.fp8_slow_path", "there the output is right and slow"),),
         act=_kv_auto,

@@ -49,7 +49,7 @@ def _size_times_ranks(view: View) -> Seen | None:
     total = view.number("cgroup_limit_bytes") or view.number("mem_available_bytes") or view.number("mem_total_bytes")
     if not size or not ranks or total is None or size * ranks * 1e9 < 0.9 * total:
         return None
-    return Seen(f"{ranks:g} ranks x {size:g} GB", view.flag_sources("--hicache-size"))
+    return Seen(f"{ranks:g} ranks x {size:g} GB", view.flag_sources("--hicache-size"), "typed")
 
 
 def _less_host(view: View, why: str) -> Proposal:

@@ -20,11 +20,12 @@ from tools.diagnosis.clues import (
     symptom,
     when,
 )
+from tools.diagnosis.families.capacity import pinned
 from tools.diagnosis.model import Actions, Proposal, Question
 from tools.diagnosis.view import View
 
 _IDLE = either(below("usage_p95", 0.75), below("usage_max", 0.75), symptom("cache_idle"))
-_WAIT = either(above("queue_p95", 1), above("queue_max", 1), symptom("requests_wait", "few_running"))
+_WAIT = either(above("queue_p95", 3), symptom("requests_wait", "few_running"))
 _FRACTION_UP = ("raise", "--mem-fraction-static", "memory is not what binds")
 _DP = either(flag("--enable-dp-attention"), when(lambda view: view.on("--enable-dp-attention")))
 
@@ -447,6 +448,11 @@ ENTRIES = (
             ),
             Clue(3, symptom("prefill_outnumbers_decode"), "many prefill batches for each decode batch"),
             Clue(
+                1.5,
+                both(symptom("slow_ttft"), setting_below("--schedule-conservativeness", 0.5)),
+                "every admission starts another prefill, and admission was loosened",
+            ),
+            Clue(
                 2,
                 both(
                     symptom("slow_decode", "stalls"),
@@ -461,7 +467,11 @@ ENTRIES = (
             Clue(1, both(symptom("slow_decode", "stalls"), _IDLE), "tokens stall with memory to spare"),
         ),
         against=(
-            Clue(2.5, both(symptom("one_tenant"), lacks(symptom("slow_decode", "stalls"))), "one sender's prompt is what others wait for"),
+            Clue(
+                2.5,
+                both(symptom("one_tenant"), lacks(symptom("slow_decode", "stalls"))),
+                "one sender's prompt is what others wait for",
+            ),
             Clue(2, symptom("disk_busy"), "the disk is busy"),
             Clue(2, above("graph_false_share", 0.2), "steps run without graphs"),
             Clue(2, setting_above("--prefill-decode-interval", 8), "decode is already given turns"),
@@ -579,7 +589,7 @@ ENTRIES = (
                             symptom("hybrid_state", "tool_calls", "slow_decode", "long_prompts"),
                         )
                     ),
-                    lacks(above("pinned_share", 0.5)),
+                    lacks(pinned),
                     lacks(flag("--enable-prefill-delayer")),
                 ),
                 "requests wait while the pool has room and no limit binds",
@@ -587,7 +597,7 @@ ENTRIES = (
             Clue(1.5, both(symptom("large_max_tokens"), _WAIT), "clients ask for long outputs"),
         ),
         against=(
-            Clue(3, above("pinned_share", 0.5), "running requests stand at their limit"),
+            Clue(3, pinned, "running requests stand at their limit"),
             Clue(2, above("usage_p95", 0.9), "the pool is full"),
             Clue(2, said("batch_full_flag"), "another reason is printed"),
             Clue(2, symptom("after_burst", "queue_never_drains", "hangs"), "it never recovers"),

@@ -173,7 +173,10 @@ def _pinned_unified(view: View) -> Actions:
 
 
 def _rejected(view: View) -> Actions:
-    return plan(*changes_for_rejected(view), never=_NOT_MEMORY[:1])
+    return plan(
+        *changes_for_rejected(view),
+        notes=("Options of other engines and of other versions are refused, not ignored: check each against this version.",),
+    )
 
 
 def _renamed(view: View) -> Actions:
@@ -611,9 +614,14 @@ ENTRIES = (
         "The host itself runs out of memory while loading or serving.",
         for_=(
             Clue(
+                2,
+                both(said("killed"), lacks(_HICACHE), lacks(said("cuda_oom", "piecewise_failed"))),
+                "a process was killed from outside",
+            ),
+            Clue(
                 4,
                 both(
-                    _KILLED,
+                    either(said("kernel_oom"), fact("kernel_oom_kill"), symptom("host_memory_short")),
                     lacks(_HICACHE),
                     lacks(symptom("host_cache", "container_limit", "host_memory_grows")),
                     lacks(fact("cgroup_limit_bytes")),

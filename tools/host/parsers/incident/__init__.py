@@ -20,6 +20,8 @@ def parse_text(evidence: Evidence) -> tuple[Fact, ...]:
     """Facts of one text. Probe `complaint` gives claims, `launch` is all command; anything else is looked at for both."""
     page = Page(evidence.id)
     grade: Grade = "claimed" if evidence.probe == "complaint" else "observed"
+    # What stands beside a command is the operator's word as well.
+    said: Grade = "claimed" if evidence.probe in ("launch", "note") else grade
     prose = evidence.probe in ("complaint", "pasted", "launch", "note")
     for number, line in enumerate(evidence.text.splitlines(), 1):
         if not prose and any(mark in line for mark in _LOAD_LINES):
@@ -27,9 +29,9 @@ def parse_text(evidence: Evidence) -> tuple[Fact, ...]:
         messages.read(page, line, number, grade)
         failures.read(page, line, number, grade)
         if prose:
-            figures.read(page, line, number, grade)
+            figures.read(page, line, number, said)
     failures.read_phase(page, evidence.text, grade)
     if prose and len(evidence.text) <= _LONGEST:
-        symptoms.read(page, evidence.text, grade)
+        symptoms.read(page, evidence.text, said)
         launch.read(page, evidence.text, everything=evidence.probe == "launch")
     return tuple(dict.fromkeys(page.facts))

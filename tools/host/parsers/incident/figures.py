@@ -35,6 +35,7 @@ _PINNED_TOTAL: Final = re.compile(
     r"(\d+(?:\.\d+)?) ?(TB|TiB|GB|GiB)(?: of)? (?:host |system |node |total )?(?:ram|dram|host memory|memory on the host|node)\b|(?:host|node|ram|memtotal)[^.;\n]{0,20}?(\d+(?:\.\d+)?) ?(TB|TiB|GB|GiB)",
     re.I,
 )
+_POOL_WORDS: Final = re.compile(r"allocating|request|pools?\b|asked|pinned|arena", re.I)
 _HOST_EACH: Final = re.compile(
     r"allocating (?:\S+ hierarchical kv host pool: \d+ tokens, )?(\d+(?:\.\d+)?) GB host memory", re.I
 )
@@ -69,7 +70,7 @@ def read(page: Page, line: str, number: int, grade: Grade) -> None:
         page.add("gpu_total_gib", float(found.group(1)), number, grade=grade)
     if found := _HOST_EACH.search(line):
         page.add("host_pool_gb", float(found.group(1)), number, grade=grade)
-    if found := _PINNED_TOTAL.search(line):
+    if (found := _PINNED_TOTAL.search(line)) and not _POOL_WORDS.search(line):
         amount, unit = (found.group(1), found.group(2)) if found.group(1) else (found.group(3), found.group(4))
         page.add("mem_total_bytes", int(float(amount) * _UNITS[unit.lower()]), number, grade=grade)
 

@@ -56,7 +56,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "pool_varies",
-        r"(?:pool|kv|budget|tokens?|max_total_num_tokens).{0,60}(?:different|changes?|varies|vary|differs?|every (?:boot|start|restart|time))|(?:every|each|between) (?:identical )?(?:boots?|starts?|restarts?|launch\w*).{0,60}(?:different|another|changes?)|(?:different|another|moves?|varies|changes?).{0,60}(?:at |on |between )(?:every|each|identical) (?:boots?|starts?|restarts?|launch\w*)|not the same (?:twice|after)",
+        r"(?:another|different|new) (?:size|value|figure|number) (?:after|at|on|with) (?:each|every)|next (?:start|boot|launch)|(?:each|every|after a) reboot|(?:pool|kv|budget|tokens?|max_total_num_tokens).{0,60}(?:different|changes?|varies|vary|differs?|every (?:boot|start|restart|time))|(?:every|each|between) (?:identical )?(?:boots?|starts?|restarts?|launch\w*).{0,60}(?:different|another|changes?)|(?:different|another|moves?|varies|changes?).{0,60}(?:at |on |between )(?:every|each|identical) (?:boots?|starts?|restarts?|launch\w*)|not the same (?:twice|after)",
     ),
     (
         "looks_like_leak",
@@ -196,7 +196,10 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
         "slow_decode",
         rf"{_TOKENS}.{{0,60}}\b{_SLOW}|\b{_SLOW}\b.{{0,40}}{_TOKENS}|tok(?:en)?s?[/ ]s(?:ec)?.{{0,30}}->|one token a second|answers? crawl|decode [\d.]+ -> [\d.]+|per-request decode|p95 [\d.]+ -> [\d.]+ s|\b[0-5](?:\.\d+)? tok/s",
     ),
-    ("slow_ttft", rf"{_TTFT}.{{0,60}}{_SLOW}|{_SLOW}.{{0,30}}{_TTFT}|ttft \d+|first token takes"),
+    (
+        "slow_ttft",
+        rf"ttft.{{0,20}}\d.{{0,12}}->|(?:forever|ages|so long|very long) to (?:begin|start|answer)|(?:requests?|prompts?) (?:take|need)s? (?:forever|ages|minutes) to|{_TTFT}.{{0,60}}{_SLOW}|{_SLOW}.{{0,30}}{_TTFT}|ttft \d+|first token takes",
+    ),
     (
         "prefill_slow",
         r"still prefilling|prefill\w* .{0,40}(?:crawls?|slow|minutes|never|takes|small)|(?:could|can|does|did) not (?:drain|finish|complete)|needs? (?:almost )?\w+ minutes|\d+ chunks|half an hour|prompt needs",
@@ -352,7 +355,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "host_memory_grows",
-        r"(?:host|system|cpu|resident|rss|ram|resident memory|workers?)\b.{0,40}(?:grows?|growing|climbs?|climbing|creeps?|increases?|rises?|keeps)|memory (?:leak|grows).{0,40}(?:host|cpu|ram|rss)|(?:grows?|climbs?) .{0,30}(?:host|ram|rss)",
+        r"(?:rss|resident|host memory|system memory|ram)\b.{0,60}\d ?(?:->|to) ?\d|(?:rss|resident|host memory|system memory|ram)\b.{0,60}\d gi?b ?(?:->|to) ?\d|(?:host|system|cpu|resident|rss|ram|resident memory|workers?)\b.{0,40}(?:grows?|growing|climbs?|climbing|creeps?|increases?|rises?|keeps)|memory (?:leak|grows).{0,40}(?:host|cpu|ram|rss)|(?:grows?|climbs?) .{0,30}(?:host|ram|rss)",
     ),
     ("prefetching", r"prefetch\w*"),
     (
@@ -505,6 +508,7 @@ _NOT: Final = (
             r"oom[- ]?kill|decode out[- ]of[- ]memory (?:warning|happened)|titled|\bhost\b|\brss\b|resident|\bram\b"
         ),
     ),
+    ("host_memory_short", re.compile(r"host (?:pool|cache)\b(?!.{0,40}(?:kill|out of memory|oom))")),
     ("hangs", re.compile(r"no crash, it just sits there in graph")),
 )
 _EXCEPT: Final = dict(_NOT)

@@ -1,0 +1,122 @@
+"""Scoring of recorded incidents: rules of the score, no leak of labels, targets, perturbations, honest abstention."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.evaluate import GIVEN, assess, evaluate, load, matches
+from tests.needs import shared
+from tools.diagnosis import family
+from transcripts.errors import UsageError
+
+Json = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def cases() -> list[Json]:
+    return load(shared("cases"))
+
+
+def given(case: Json) -> Json:
+    return {name: case.get(name) for name in GIVEN}
+
+
+def test_targets_on_the_recorded_incidents(cases: list[Json]) -> None:
+    scored = evaluate(cases)
+    assert scored["n"] == len(cases)
+    assert scored["solved"] >= 0.85
+    assert scored["leaf"] >= 0.70
+    assert scored["harmed"] <= 0.03
+
+
+def test_labels_cannot_leak(cases: list[Json]) -> None:
+    for case in cases:
+        honest = assess(given(case))
+        falsified = case | {"id": "x", "class": "HiCache", "expected": {"root_cause": "perf.admission_delayer"}}
+        bare = {name: value for name, value in case.items() if name in GIVEN}
+        assert assess(given(falsified)) == honest == assess(bare)
+
+
+def variants(case: Json) -> Iterator[Json]:
+    """Renamed, rephrased, figures moved a little, one line dropped."""
+    base = given(case)
+    lines = list(base["evidence"] or [])
+    yield base | {"model": "Acme-Chat-70B"}
+    complaint = str(base["complaint"])
+    for word, other in (
+        ("server", "instance"),
+        ("crashes", "falls over"),
+        ("requests", "queries"),
+        ("users", "clients"),
+    ):
+        complaint = re.sub(rf"\b{word}\b", other, complaint)
+    yield base | {"complaint": complaint}
+
+    def move(found: re.Match[str]) -> str:
+        return str(int(int(found[1]) * 1.03))
+
+    yield base | {"evidence": [re.sub(r"(?<![\d.\w-])(\d{3,})(?![\d.\w])", move, str(line)) for line in lines]}
+    if len(lines) > 1:
+        for number in range(len(lines)):
+            yield base | {"evidence": lines[:number] + lines[number + 1 :]}
+
+
+def test_a_perturbed_incident_keeps_its_verdict_or_is_not_decided(cases: list[Json]) -> None:
+    looked_at = flipped = 0
+    for case in cases:
+        before = assess(given(case))
+        if before["kind"] != "cause":
+            continue
+        for variant in variants(case):
+            after = assess(variant)
+            looked_at += 1
+            if after["kind"] == "cause":
+                flipped += family(after["label"]) != family(before["label"])
+            else:
+                assert after["missing"], case["id"]
+                assert not after["changes"], case["id"]
+    assert looked_at > 200
+    assert flipped <= 0.02 * looked_at
+
+
+def test_without_evidence_nothing_is_decided(cases: list[Json]) -> None:
+    cut = [assess(given(case) | {"evidence": []}) for case in cases]
+    assert len(cut) >= 20
+    assert [verdict["label"] for verdict in cut if verdict["kind"] != "abstain"] == []
+    assert all(verdict["missing"] and not verdict["changes"] for verdict in cut)
+
+
+def change(do: str, flag: str, was: object, to: object) -> Json:
+    return {"do": do, "flag": flag, "from": was, "to": to}
+
+
+@pytest.mark.parametrize(
+    ("made", "action", "expected"),
+    [
+        (change("raise", "--page-size", 1, 64), {"do": "raise", "flag": "--page-size"}, True),
+        (change("set", "--page-size", 64, 1), {"do": "raise", "flag": "--page-size"}, False),
+        (change("set", "--page-size", 1, 64), {"do": "raise", "flag": "--page-size"}, True),
+        (change("set", "--page-size", 64, 1), {"do": "set", "flag": "--page-size", "value": "1"}, True),
+        (change("raise", "--page-size", 1, 64), {"do": "set", "flag": "--page-size"}, True),
+        (change("remove", "--page-size", 1, None), {"do": "set", "flag": "--page-size"}, False),
+        (change("remove", "--page-size", 1, None), {"do": "remove", "flag": "--page-size"}, True),
+        (change("upgrade", "sglang", None, None), {"do": "upgrade"}, True),
+        (change("set", "--tp-size", 1, 2), {"do": "set", "flag": "--tp", "value": "2"}, True),
+        (change("set", "--speculative-algorithm", None, "EAGLE"), {"do": "set", "flag": "--speculative-"}, True),
+    ],
+)
+def test_how_a_change_matches_an_action(made: Json, action: Json, expected: bool) -> None:
+    assert matches(made, action) is expected
+
+
+def test_a_folder_without_cases_and_a_file_that_is_none(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no case"):
+        load(tmp_path)
+    (tmp_path / "a.yaml").write_text("just: this\n")
+    with pytest.raises(UsageError, match="is no case"):
+        load(tmp_path)

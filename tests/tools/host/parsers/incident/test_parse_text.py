@@ -1,0 +1,110 @@
+"""Text as operators paste it: what becomes a fact, from which line, and what does not."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tools.host.parsers.incident import parse_text
+from transcripts.facts import Evidence, Facts
+from transcripts.vocabulary import VOCABULARY
+
+
+def read(text: str, probe: str = "pasted") -> Facts:
+    return Facts(parse_text(Evidence("E7", probe, "", "h", "", 0, text)))
+
+
+OOM = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 95.08 GiB "
+    "of which 1.27 GiB is free. Of the allocated memory 92.83 GiB is allocated by PyTorch, and 5.54 MiB is reserved by "
+    "PyTorch but unallocated."
+)
+
+
+@pytest.mark.parametrize(
+    ("frames", "phase"),
+    [
+        ('File "srt/model_executor/model_runner.py", line 900, in forward_extend', "prefill"),
+        ('File "srt/model_executor/model_runner.py", line 900, in forward_decode', "decode"),
+        ('File "srt/layers/quantization/awq.py", line 518, in create_weights', "load"),
+        ('File "srt/model_executor/cuda_graph_runner.py", line 600, in capture_one_batch_size', "graph_capture"),
+        ('File "srt/layers/logits_processor.py", line 300, in forward', "logits"),
+        ('File "srt/models/pixtral.py", line 77, in get_image_feature', "multimodal"),
+        ('File "srt/model_executor/model_runner.py", line 300, in init_memory_pool', "pools"),
+        ("nothing that tells", "unknown"),
+    ],
+)
+def test_the_phase_comes_from_the_frames(frames: str, phase: str) -> None:
+    facts = read(f"Traceback (most recent call last):\n  {frames}\n{OOM}")
+    assert facts.text("oom_phase") == phase
+    assert facts.number("oom_request_gib") == 2.0
+    assert facts.number("oom_free_gib") == 1.27
+    found = facts.get("oom_request_gib")
+    assert found is not None
+    assert found.source == "E7:3"
+
+
+def test_a_kill_by_the_kernel_is_no_gpu_failure() -> None:
+    facts = read("Out of memory: Killed process 4711 (python3) total-vm:1kB")
+    assert "oom_phase" not in facts
+    assert facts.get("message", "kernel_oom") is not None
+
+
+def test_refusals_of_the_parser() -> None:
+    facts = read(
+        "error: unrecognized arguments: --enable_metrics --foo 3\nerror: argument --tool-call-parser: invalid choice: 'kimi-k2' (choose from kimi_k2, qwen)"
+    )
+    assert {fact.value for fact in facts.all("rejected_flag")} == {"--enable_metrics", "--foo", "--tool-call-parser"}
+    assert facts.text("rejected_value") == "kimi-k2"
+
+
+def test_figures_of_a_refused_input_and_of_a_failed_allocation() -> None:
+    facts = read(
+        "Input length (160062 tokens) exceeds the maximum allowed length (59862 tokens).\n"
+        "Try to allocate 148 tokens.\nAvaliable tokens: 2048"
+    )
+    assert facts.number("input_limit_tokens") == 59862
+    assert facts.number("wanted_below_available") == 1900
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "python -m sglang.launch_server --model-path m --tp 8 --mem-fraction-static 0.9 --enable-metrics",
+        "services:\n  llm:\n    image: lmsysorg/sglang\n    command: >\n      python3 -m sglang.launch_server --model-path m\n      --tp=8 --mem-fraction-static=0.9 --enable-metrics",
+        'args: ["--model-path", "m", "--tp", "8", "--mem-fraction-static", "0.9", "--enable-metrics"]',
+        '      args:\n        - --tp\n        - "8"\n        - --mem-fraction-static\n        - "0.9"\n        - --enable-metrics',
+    ],
+)
+def test_a_command_a_compose_file_and_a_manifest_hold_the_same_flags(text: str) -> None:
+    facts = read(text)
+    assert facts.text("flag", "--tp") == "8"
+    assert facts.text("flag", "--mem-fraction-static") == "0.9"
+    assert facts.text("flag", "--enable-metrics") == "true"
+
+
+def test_a_flag_that_is_named_as_absent_is_none_and_secrets_stay_out() -> None:
+    facts = read("--tp 2 (container without --shm-size) --api-key abc123 SGLANG_ENABLE_SPEC_V2=True", "launch")
+    assert "--shm-size" not in {fact.scope for fact in facts.all("flag")}
+    assert "abc123" not in {str(fact.value) for fact in facts}
+    assert facts.text("env", "SGLANG_ENABLE_SPEC_V2") == "True"
+
+
+def test_what_the_operator_says_is_claimed_and_what_is_pasted_is_observed() -> None:
+    said, pasted = read("the output is garbage", "complaint"), read("the output is garbage")
+    assert {fact.grade for fact in said} == {"claimed"}
+    assert {fact.grade for fact in pasted} == {"observed"}
+
+
+@pytest.mark.parametrize("text", ["nothing is queued", "no queue at all", "#queue-req: 0"])
+def test_an_empty_queue_is_no_wait(text: str) -> None:
+    assert read(text).get("symptom", "requests_wait") is None
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(max_size=400))
+def test_any_text_is_read_without_complaint(text: str) -> None:
+    for fact in read(text):
+        assert fact.name in VOCABULARY
+        assert fact.unit == VOCABULARY[fact.name][0]
