@@ -14,8 +14,9 @@ from tools.host.look import Host, Observation, ShellHost, look
 from tools.host.probes import STANDARD, Probe
 from tools.host.ssh_config import SshOptions
 from tools.host.transport import Transport
+from tools.host.tree import fetch_tree
 
-__all__ = ["STANDARD", "Host", "Observation", "Probe", "SshOptions", "connect", "look", "open_bundle"]
+__all__ = ["STANDARD", "Host", "Observation", "Probe", "SshOptions", "connect", "fetch_tree", "look", "open_bundle"]
 
 
 @asynccontextmanager

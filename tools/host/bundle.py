@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import tarfile
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -29,7 +29,7 @@ class BundleHost:
         self.name = name
         self._observations = observations
 
-    async def observe(self, probes: Iterable[Probe]) -> AsyncIterator[Observation]:
+    async def observe(self, probes: Iterable[Probe]) -> AsyncGenerator[Observation, None]:
         for observation in self._observations:
             yield observation
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import suppress
+from pathlib import Path
 
 from tools.host.errors import NoShell, TimedOut
 
@@ -17,7 +18,7 @@ class LocalTransport:
     name = "local"
     login_shell = False
 
-    async def script(self, text: str, *, limit_s: float, limit_bytes: int) -> AsyncIterator[bytes]:
+    async def script(self, text: str, *, limit_s: float, limit_bytes: int) -> AsyncGenerator[bytes, None]:
         """Run `sh -s` with this text; its output as it arrives."""
         try:
             process = await asyncio.create_subprocess_exec(
@@ -43,12 +44,31 @@ class LocalTransport:
             raise TimedOut("this machine", "a command", limit_s) from error
         finally:
             feeding.cancel()
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+            _end_session(process.pid)
             await process.wait()
 
     async def close(self) -> None:
         return None
+
+
+def _end_session(leader: int) -> None:
+    """Kill everything of a session, until nothing is left: what runs under `timeout` has a process group of its own."""
+    with suppress(ProcessLookupError):
+        os.killpg(leader, signal.SIGKILL)
+    while members := [pid for pid in _session(leader) if pid != leader]:
+        for pid in members:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def _session(leader: int) -> Iterator[int]:
+    """Living processes of a session (state, parent, group and session follow the name in `stat`)."""
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError, ValueError, IndexError):
+            pid = int(entry.name)
+            words = (entry / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+            if int(words[3]) == leader and words[0] not in "ZX":
+                yield pid
 
 
 async def _feed(process: asyncio.subprocess.Process, text: str) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import secrets
 import shlex
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final, Protocol
 
@@ -14,6 +15,7 @@ from tools.host.errors import ConnectionLost, NoShell, OtherShell
 from tools.host.framing import DISCOVERY, Answer, Splitter, compose, fill
 from tools.host.probes import STANDARD, Probe
 from tools.host.transport import Transport
+from transcripts.errors import HostError
 
 LIMIT_S: Final = 60.0
 LIMIT_BYTES: Final = 16 << 20
@@ -44,7 +46,7 @@ class Host(Protocol):
     @property
     def name(self) -> str: ...
 
-    def observe(self, probes: Iterable[Probe]) -> AsyncIterator[Observation]: ...
+    def observe(self, probes: Iterable[Probe]) -> AsyncGenerator[Observation, None]: ...
 
     async def run(self, command: str, *, limit_s: float = 20.0, limit_bytes: int = 256 * 1024) -> Observation: ...
 
@@ -55,13 +57,13 @@ class ShellHost:
     """A host behind a transport."""
 
     def __init__(self, transport: Transport) -> None:
-        self._transport = transport
+        self.transport = transport
 
     @property
     def name(self) -> str:
-        return self._transport.name
+        return self.transport.name
 
-    async def observe(self, probes: Iterable[Probe]) -> AsyncIterator[Observation]:
+    async def observe(self, probes: Iterable[Probe]) -> AsyncGenerator[Observation, None]:
         """One script for all of them. Raises HostError; what had arrived was handed on before."""
         asked = {probe.name: probe for probe in probes}
         marker = secrets.token_hex(16)
@@ -70,16 +72,21 @@ class ShellHost:
         slots: dict[str, str] = {}
         begun = time.monotonic()
         received = 0
-        async for data in self._transport.script(script, limit_s=LIMIT_S, limit_bytes=LIMIT_BYTES):
-            received += len(data)
-            for answer in splitter.feed(data):
-                probe = asked.get(answer.name)
-                if probe is not None:
-                    yield self._observation(probe, answer, slots)
-                elif answer.name == DISCOVERY:
-                    seen = self._discovery(answer)
-                    slots = _slots(seen.text)
-                    yield seen
+        try:
+            # Closed by name: a generator that is merely left would end the remote side some time later.
+            async with aclosing(self.transport.script(script, limit_s=LIMIT_S, limit_bytes=LIMIT_BYTES)) as stream:
+                async for data in stream:
+                    received += len(data)
+                    for answer in splitter.feed(data):
+                        probe = asked.get(answer.name)
+                        if probe is not None:
+                            yield self._observation(probe, answer, slots)
+                        elif answer.name == DISCOVERY:
+                            slots = _slots(answer.output.decode("utf-8", "replace"))
+                            yield self._discovery(answer)
+        finally:
+            if not splitter.done:
+                await self._end(slots.get("SID", ""))
         if not splitter.done:
             raise ConnectionLost(self.name) if received else NoShell(self.name)
         if splitter.cpu_s is not None:
@@ -91,8 +98,9 @@ class ShellHost:
         # One stream from the start: over SSH two would arrive in either order.
         script = f"exec 2>&1\necho {marker}\n( {command} ) </dev/null; code=$?; printf '\\n{marker} %s\\n' \"$code\"\n"
         output = b""
-        async for data in self._transport.script(script, limit_s=limit_s, limit_bytes=limit_bytes):
-            output += data
+        async with aclosing(self.transport.script(script, limit_s=limit_s, limit_bytes=limit_bytes)) as stream:
+            async for data in stream:
+                output += data
         said = output.partition(f"{marker}\n".encode())[2]  # what a login script says first is not the command's
         body, found, code = said.rpartition(f"\n{marker} ".encode())
         text = (body if found else said).decode("utf-8", "replace")
@@ -102,7 +110,17 @@ class ShellHost:
         )
 
     async def close(self) -> None:
-        await self._transport.close()
+        await self.transport.close()
+
+    async def _end(self, session: str) -> None:
+        """End a script that was left half-way: OpenSSH takes no signals for a root login, so a second one is sent."""
+        if not session.isdecimal() or not self.transport.login_shell:
+            return
+        with suppress(HostError):
+            script = f"PATH=/usr/bin:/bin\nexec pkill -KILL -s {int(session)}\n"
+            async with aclosing(self.transport.script(script, limit_s=5.0, limit_bytes=1024)) as stream:
+                async for _ in stream:
+                    pass
 
     def _observation(self, probe: Probe, answer: Answer, slots: dict[str, str]) -> Observation:
         text = answer.output.decode("utf-8", "replace")
@@ -120,32 +138,22 @@ class ShellHost:
     def _discovery(self, answer: Answer) -> Observation:
         text = answer.output.decode("utf-8", "replace")
         shell = _slots(text).get("SHELL", "").rpartition("/")[2]
-        if self._transport.login_shell and shell in OTHER_SHELLS:
+        if self.transport.login_shell and shell in OTHER_SHELLS:
             raise OtherShell(self.name, shell)
         return Observation(DISCOVERY, "(the probe script's own discovery)", self.name, _now(), answer.exit, text)
 
 
 async def look(
     host: Host, *, skip: frozenset[str] = frozenset(), redact: Callable[[str], str] = str
-) -> AsyncIterator[Observation]:
+) -> AsyncGenerator[Observation, None]:
     """The standard probes that are not in `skip`, redacted, in order of arrival. Raises HostError."""
     wanted = [probe for probe in STANDARD if probe.name not in skip]
     if not wanted and DISCOVERY in skip:
         return
-    async for seen in host.observe(wanted):
-        if seen.probe in skip:
-            continue
-        yield Observation(
-            seen.probe,
-            seen.command,
-            seen.host,
-            seen.at,
-            seen.exit,
-            redact(seen.text),
-            seen.truncated,
-            seen.seconds,
-            seen.problem,
-        )
+    async with aclosing(host.observe(wanted)) as stream:
+        async for seen in stream:
+            if seen.probe not in skip:
+                yield replace(seen, command=redact(seen.command), text=redact(seen.text))
 
 
 def _slots(text: str) -> dict[str, str]:

@@ -10,7 +10,7 @@ found= routers= args= started= above= output=
 
 # Told to end, end everything of this session at once: what ran under `timeout` has a process group of its own.
 read -r stat <"/proc/$$/stat"; set -- ${stat##*) }; sid=$4
-case $sid in "$$") trap 'pkill -KILL -s "$sid"; kill -KILL 0' TERM HUP ;; esac
+case $sid in "$$") trap 'pkill -KILL -s "$sid"; kill -KILL 0' TERM HUP ;; *) sid= ;; esac
 
 emit() { # name, text: one frame, whole, while nobody else prints
   ( exec 9</bin/sh; flock 9; printf '%s %s %d\n%s\n' "$M" "$1" "${#2}" "$2" )
@@ -198,7 +198,7 @@ emit discovery "$(
     "package=$PACKAGE" "dist=$DIST" "git=$GIT" "version=$VERSION" "container=$CONTAINER" "podman=$PODMAN" \
     "log=$LOG" "bootlog=$BOOTLOG" "since=$SINCE" "until=$UNTIL" "output=$output" "routers=$routers" \
     "role=$(safe "$(after --disaggregation-mode "$args")")" "nodes=$(digits "$(after --nnodes "$args")")" \
-    "node_rank=$(digits "$(after --node-rank "$args")")" "user=$(id -un)" "shell=$(safe "$SHELL")"
+    "node_rank=$(digits "$(after --node-rank "$args")")" "user=$(id -un)" "sid=$sid" "shell=$(safe "$SHELL")"
   for each in $found; do
     [ "$each" = "$PID" ] || printf 'also=%s %s\n' "$each" \
       "$(digits "$(after --port "$(head -c 40000 "/proc/$each/cmdline" | tr '\n\000' ' \n')")")"

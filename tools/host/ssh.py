@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,7 +27,7 @@ STEP_S: Final = 0.2
 GRACE_S: Final = 2.0
 QUIET_S: Final = 10.0  # so long without a byte, and the peer is asked whether it lives
 ANSWER_S: Final = 5.0  # what it may take to answer that
-BUSY_TRIES: Final = 5
+OPEN_FAILED_CONNECT_FAILED: Final = 2  # what OpenSSH answers above its MaxSessions
 
 Piece = bytes | BaseException | None
 Give = Callable[[Piece], None]
@@ -97,7 +97,7 @@ class SshTransport:
     def name(self) -> str:
         return self._route.alias
 
-    async def script(self, text: str, *, limit_s: float, limit_bytes: int) -> AsyncIterator[bytes]:
+    async def script(self, text: str, *, limit_s: float, limit_bytes: int) -> AsyncGenerator[bytes, None]:
         """Run `sh -s` with this text; its output as it arrives."""
         async with self._slots:
             loop = asyncio.get_running_loop()
@@ -152,14 +152,15 @@ class SshTransport:
         """A channel; tried again where the server still counts one that was just closed."""
         import paramiko
 
-        for attempt in range(BUSY_TRIES):
+        pause = 0.05
+        while True:
             try:
                 return self._client.open_session(timeout=max(1.0, min(10.0, deadline - time.monotonic())))
             except paramiko.ChannelException as error:
-                if error.code != paramiko.common.OPEN_FAILED_CONNECT_FAILED or attempt == BUSY_TRIES - 1:
+                if error.code != OPEN_FAILED_CONNECT_FAILED or stop.is_set() or time.monotonic() + pause > deadline:
                     raise
-                stop.wait(0.05 * 2**attempt)
-        raise EOFError
+                stop.wait(pause)
+                pause = min(0.5, pause * 2)
 
     def _receive(self, channel: Any, deadline: float, limit_bytes: int, give: Give, stop: threading.Event) -> None:
         left = limit_bytes

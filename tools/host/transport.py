@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Protocol, TypeVar
 
 T = TypeVar("T")
@@ -22,7 +22,7 @@ class Transport(Protocol):
         """Whether a login shell of the host's choosing starts `sh`."""
         ...
 
-    def script(self, text: str, *, limit_s: float, limit_bytes: int) -> AsyncIterator[bytes]:
+    def script(self, text: str, *, limit_s: float, limit_bytes: int) -> AsyncGenerator[bytes, None]:
         """Output as it arrives, cut at `limit_bytes`. Raises HostError; TimedOut when `limit_s` is over."""
         ...
 

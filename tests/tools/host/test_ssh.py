@@ -13,12 +13,14 @@ import socket
 import subprocess
 import threading
 from collections.abc import Iterator
+from contextlib import aclosing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.sshd import Sshd, _keygen, free_port, sshd
-from tools.host import STANDARD, Host, SshOptions, connect, look
+from tools.host import STANDARD, Host, Observation, Probe, SshOptions, connect, look
 from tools.host.errors import (
     ConnectionLost,
     JumpFailed,
@@ -27,6 +29,7 @@ from tools.host.errors import (
     KeyUnknown,
     LoginRefused,
     NameUnknown,
+    OtherShell,
     Refused,
     TimedOut,
 )
@@ -121,7 +124,7 @@ def test_fifty_commands_at_once(server: Sshd) -> None:
 def test_small_commands_do_not_wait_for_acknowledgements(server: Sshd) -> None:
     async def work() -> int:
         async with connect(f"{ME}@127.0.0.1", server.options()) as host:
-            sock: socket.socket = host._transport._client.sock  # type: ignore[attr-defined]
+            sock: socket.socket = host.transport._client.sock  # type: ignore[attr-defined]
             return sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
     assert asyncio.run(work()) == 1
@@ -236,7 +239,7 @@ def test_a_connection_that_breaks_in_the_middle_keeps_what_had_come(tmp_path: Pa
                 try:
                     async for seen in look(host):
                         got.append(seen.probe)
-                        host._transport._client.sock.shutdown(socket.SHUT_RDWR)  # type: ignore[attr-defined]
+                        host.transport._client.sock.shutdown(socket.SHUT_RDWR)  # type: ignore[attr-defined]
                 except HostError as error:
                     return got, type(error)
         return got, None
@@ -300,3 +303,174 @@ def test_nothing_is_written_on_the_host(server: Sshd, tmp_path: Path) -> None:
     asyncio.run(work())
     new = {path.name for path in Path("/tmp").iterdir()} - {path.name for path in before}
     assert not [name for name in new if "sglscout" in name]
+
+
+def test_a_look_that_is_left_leaves_nothing_running(server: Sshd) -> None:
+    mark = f"63{secrets.randbelow(10**6):06d}"
+    slow = Probe("slow", f"/usr/bin/sleep {mark}", "stands in for a program that hangs", limit_s=500)
+
+    async def work() -> None:
+        async with connect(f"{ME}@127.0.0.1", server.options()) as host, aclosing(host.observe([slow])) as stream:
+            async for _ in stream:
+                return
+
+    asyncio.run(work())
+    for _ in range(200):
+        listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+        if f"sleep {mark}" not in listed:
+            return
+        threading.Event().wait(0.05)
+    raise AssertionError("it still runs")
+
+
+def test_a_probe_that_ignores_term_ends_at_its_limit(server: Sshd) -> None:
+    """Long form: SGLSCOUT_LONG=1 runs it 200 times."""
+    mark = f"64{secrets.randbelow(10**6):06d}"
+    stubborn = Probe(
+        "stubborn", f"sh -c 'trap \"\" TERM; sleep {mark} & wait; sleep {mark}'", "a program that hangs", limit_s=1
+    )
+
+    async def work(times: int) -> list[Observation]:
+        async with connect(f"{ME}@127.0.0.1", server.options()) as host:
+            return [
+                seen
+                for _ in range(times)
+                async for seen in host.observe([replace(stubborn, name=f"s{number}") for number in range(20)])
+                if seen.probe.startswith("s")
+            ]
+
+    times = 10 if os.environ.get("SGLSCOUT_LONG") else 1
+    seen = asyncio.run(work(times))
+    assert [one.problem for one in seen] == ["timeout"] * 20 * times
+    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    assert f"sleep {mark}" not in listed
+
+
+@pytest.mark.parametrize("shell", ["/usr/bin/fish", "/bin/tcsh"])
+def test_a_login_shell_that_quotes_otherwise_is_refused_by_name(tmp_path: Path, shell: str) -> None:
+    async def work(server: Sshd) -> None:
+        async with connect(f"{ME}@127.0.0.1", server.options()) as host:
+            async for _ in look(host):
+                raise AssertionError("something was shown")
+
+    with (
+        sshd(tmp_path / "server", f"SetEnv SHELL={shell}") as server,
+        pytest.raises(OtherShell, match=Path(shell).name),
+    ):
+        asyncio.run(work(server))
+
+
+def test_a_peer_that_died_is_noticed(server: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tools.host.ssh.QUIET_S", 0.5)
+    monkeypatch.setattr("tools.host.ssh.ANSWER_S", 1.0)
+    with _relay(server.port) as (port, freeze):
+        known = tmp_path / "known"
+        known.write_text(server.known_hosts.read_text().replace(str(server.port), str(port)))
+
+        async def work() -> None:
+            async with connect(f"{ME}@127.0.0.1", server.options(port=port, known_hosts=(known,))) as host:
+                assert (await host.run("sleep 2; echo slow, and alive")).text == "slow, and alive\n"
+                freeze.set()
+                await host.run("echo never comes", limit_s=60)
+
+        with pytest.raises((ConnectionLost, TimedOut)):
+            asyncio.run(asyncio.wait_for(work(), 40))
+
+
+def test_a_server_that_never_answers_an_exec_is_given_up(server: Sshd, tmp_path: Path) -> None:
+    with _relay(server.port) as (port, freeze):
+        known = tmp_path / "known"
+        known.write_text(server.known_hosts.read_text().replace(str(server.port), str(port)))
+
+        async def work() -> None:
+            async with connect(f"{ME}@127.0.0.1", server.options(port=port, known_hosts=(known,))) as host:
+                freeze.set()
+                await host.run("echo never comes", limit_s=1)
+
+        with pytest.raises((ConnectionLost, TimedOut)):
+            asyncio.run(asyncio.wait_for(work(), 40))
+
+
+@contextmanager
+def _relay(port: int) -> Iterator[tuple[int, threading.Event]]:
+    """A port that passes bytes on both ways until it is frozen: then it swallows them and stays open."""
+    frozen = threading.Event()
+    listener = socket.create_server(("127.0.0.1", 0))
+    ends: list[socket.socket] = []
+
+    def pass_on(source: socket.socket, target: socket.socket) -> None:
+        try:
+            while data := source.recv(65_536):
+                if not frozen.is_set():
+                    target.sendall(data)
+        except OSError:
+            return
+
+    def accept() -> None:
+        try:
+            near, _ = listener.accept()
+        except OSError:
+            return
+        far = socket.create_connection(("127.0.0.1", port))
+        ends.extend((near, far))
+        threading.Thread(target=pass_on, args=(near, far), daemon=True).start()
+        pass_on(far, near)
+
+    threading.Thread(target=accept, daemon=True).start()
+    try:
+        yield listener.getsockname()[1], frozen
+    finally:
+        for end in (listener, *ends):
+            end.close()
+
+
+def test_more_logins_at_once_than_the_server_takes(tmp_path: Path) -> None:
+    async def work(server: Sshd) -> list[str]:
+        async def one(number: int) -> str:
+            async with connect(f"{ME}@127.0.0.1", server.options()) as host:
+                return (await host.run(f"echo {number}")).text
+
+        return await asyncio.gather(*(one(number) for number in range(8)))
+
+    with sshd(tmp_path / "server", "MaxStartups 4:50:20") as server:
+        assert asyncio.run(work(server)) == [f"{number}\n" for number in range(8)]
+
+
+def test_a_server_that_allows_few_sessions(tmp_path: Path) -> None:
+    async def work(server: Sshd) -> list[str]:
+        async with connect(f"{ME}@127.0.0.1", server.options()) as host:
+            seen = await asyncio.gather(*(host.run(f"echo {number}") for number in range(12)))
+            return [each.text for each in seen]
+
+    with sshd(tmp_path / "server", "MaxSessions 7") as server:
+        assert asyncio.run(work(server)) == [f"{number}\n" for number in range(12)]
+
+
+def test_a_proxy_command_is_not_run(tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    config.write_text(f"Host gpu\n  ProxyCommand touch {tmp_path}/ran\n")
+    with pytest.raises(UsageError, match="ProxyJump"):
+        _connect(SshOptions(config_file=config), "gpu")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_nothing_is_forwarded(server: Sshd, tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    config.write_text(
+        f"Host gpu\n  HostName 127.0.0.1\n  Port {server.port}\n  User {ME}\n  IdentityFile {server.key}\n"
+        f"  UserKnownHostsFile {server.known_hosts}\n  ForwardAgent yes\n  ForwardX11 yes\n"
+        f"  RemoteForward 127.0.0.1:{free_port()} 127.0.0.1:22\n  SendEnv *\n  RemoteCommand touch {tmp_path}/ran\n"
+        f"  LocalCommand touch {tmp_path}/ran\n  PermitLocalCommand yes\n  StrictHostKeyChecking no\n"
+    )
+
+    async def work() -> str:
+        async with connect("gpu", SshOptions(config_file=config)) as host:
+            return (await host.run("echo agent=$SSH_AUTH_SOCK display=$DISPLAY")).text
+
+    assert asyncio.run(work()) == "agent= display=\n"
+    assert not (tmp_path / "ran").exists()
+    strange = tmp_path / "strange"
+    config.write_text(config.read_text().replace(str(server.known_hosts), str(strange)))
+    with pytest.raises(KeyUnknown):
+        asyncio.run(work())
+    assert not strange.exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
@@ -16,6 +17,12 @@ Parser = Callable[[Page, Evidence], None]
 
 def _draft_config(page: Page, evidence: Evidence) -> None:
     endpoints.read_config(page, evidence, "draft")
+
+
+def _environment(page: Page, evidence: Evidence) -> None:
+    """Of a running server's environment only what came with a value: a bare name must not hide a unit's value."""
+    lines = (line if line.partition("=")[2] else "" for line in evidence.text.splitlines())
+    units.read_environment(page, replace(evidence, text="\n".join(lines)))
 
 
 # probe -> parsers, each reading the whole evidence; journals and pasted text are read by `tools.host.parsers` itself
@@ -38,6 +45,8 @@ PARSERS: Final[Mapping[str, tuple[Parser, ...]]] = MappingProxyType(
         "containers": (install.read_containers,),
         "version": (install.read_version,),
         "tree": (install.read_version,),
+        "package_version": (install.read_version,),
+        "environment": (_environment,),
         "unit": (units.read_show,),
         "unit_files": (units.read_files,),
         "kernel_log": (kernel.read_kernel,),
@@ -49,7 +58,17 @@ PARSERS: Final[Mapping[str, tuple[Parser, ...]]] = MappingProxyType(
         "draft_config": (_draft_config,),
     }
 )
-JOURNALS: Final = frozenset({"journal_boot", "journal_recent"})
+JOURNALS: Final = frozenset(
+    {
+        "journal_boot",
+        "journal_recent",
+        "container_boot",
+        "container_log",
+        "podman_log",
+        "log_boot",
+        "log_recent",
+    }
+)
 PASTED: Final = frozenset({"pasted", "note"})
 PROSE: Final = frozenset({"complaint", "launch"})  # words of the operator and a bare command: no log, no table
 
