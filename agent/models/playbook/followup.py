@@ -46,7 +46,7 @@ class Intent:
 
 
 _ANOTHER_LOOK: Final = re.compile(
-    r"look (?:again|anew|once more)|re-?(?:check|look|diagnose)|(?:busy|under load|traffic) (?:now|again)|now (?:it is |it's )?busy",
+    r"look (?:again|anew|once more)|re-?(?:check|diagnose)|(?:busy|under load) (?:now|again)|now (?:it is |it's )?busy",
     re.IGNORECASE,
 )
 

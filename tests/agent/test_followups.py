@@ -1,0 +1,132 @@
+"""Follow-ups without a model: questions people ask about a case, each answered from the case, with what it rests on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agent.case import Case
+from agent.commands.diagnose import COMPLAINT
+from agent.run import Run, start
+from agent.session import Session
+from agent.settings import Settings, load_settings
+from tests.agent.test_demo import HOSTS
+
+# question, words that the answer must hold (lower case)
+QUESTIONS = [
+    ("why not ratio 8?", ["8 ranks x 89.50 gb = 716.0 gb", "does not fit", "the largest ratio that fits is 4.4"]),
+    ("what about hicache ratio 2?", ["179.0 gb", "fits under"]),
+    ("and hicache-size 60?", ["480.0 gb", "does not fit"]),
+    ("where are the other 9 GB?", ["kv pool: 10.42 gib", "weights: 72.35 gib", "target graphs: 1.48 gib", "free: "]),
+    ("where does the memory of a gpu go?", ["draft weights", "draft pool"]),
+    ("what if fp8?", ["fp8 kv cache: 318,", "2.00x", "quality"]),
+    ("what if we use dp attention?", ["dp 2", "1.77x", "dp 4", "2.59x", "dp 8", "1.44x"]),
+    ("what if we raise the mem-fraction?", ["0.8"]),
+    ("what if I drop speculation?", ["speculative decoding off"]),
+    ("what if we run 96 requests?", ["1.20 of the pool", "past what the pool carries"]),
+    ("what about max-running-requests 60", ["0.75 of the pool", "leaves room"]),
+    ("what other levers are there?", ["fp8", "dp attention"]),
+    ("I cannot restart today", ["read at start only", "next restart"]),
+    ("how long does a restart take?", ["319 s"]),
+    ("which log line says so?", ["reset to 48 for speculative decoding", "[e19:"]),
+    ("show me the proof", ["journal"]),
+    ("what did the researcher look at?", ["srt/server_args.py:", "[s"]),
+    ("why 48?", ["48 requests", "max_running_requests = 48"]),
+    ("why not the kv pool?", ["kv_pool", "against it"]),
+    ("why is it spec default cap?", ["for h1", "reset the limit"]),
+    ("how sure are you?", ["certainty 0.9"]),
+    ("what is not checked?", ["missing"]),
+    ("what should I change?", ["--max-running-requests", "72"]),
+    ("give me the command", ["--max-running-requests"]),
+    ("how do I roll back?", ["rm /etc/systemd/system/sglang-kimi.service.d/", "systemctl restart"]),
+    ("how do I verify it?", ["max_running_requests=72", "15 minutes"]),
+    ("what binds next?", ["80 requests", "admission reserve"]),
+    ("what must I not do?", ["--mem-fraction-static"]),
+    ("can the 396 GB of RAM run more requests?", ["1.00x"]),
+    ("will hicache help?", ["running requests at 1.00x"]),
+    ("what about lmcache?", ["lmcache"]),
+    ("and cpu-offload-gb?", ["weights"]),
+    ("what about ktransformers?", ["experts"]),
+    ("which storage backends?", ["storage"]),
+    ("which options do I have?", ["hicache, ratio 4", "1.00x"]),
+    ("does --hicache-write-policy exist?", ["write_through", "srt/server_args.py:4272"]),
+    ("does --dcp-size exist?", ["dcp-size"]),
+    ("which version is it?", ["0.5.9"]),
+    ("how much ram is free?", ["396.0 gib"]),
+    ("which gpus?", ["rtx pro 6000"]),
+    ("how long is the context?", ["262,144"]),
+    ("what is the accept length?", ["accept len"]),
+    ("are there retractions?", ["retract"]),
+    ("what is the hit rate?", ["cached share"]),
+    ("how long is the queue?", ["17 requests"]),
+    ("what is the token usage?", ["0.6"]),
+    ("how many run?", ["48 requests"]),
+    ("how many tokens per request?", ["1,9"]),
+    ("how large is the kv pool?", ["159,209 tokens"]),
+    ("summarise please", ["speculative decoding set a default limit"]),
+    ("was I right?", ["contradicted"]),
+]
+
+
+@pytest.fixture(scope="module")
+def talk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Settings, Session]]:
+    """The case of `slots`, diagnosed once and kept open."""
+    settings = Settings(tmp_path_factory.mktemp("home"), load_settings("playbook").cache, "", "", "")
+    session = start(settings, {"kind": "recorded", "recording": HOSTS[0], "host": "recorded:slots"}, COMPLAINT)
+
+    async def work() -> None:
+        run = Run.on(settings, session, lambda *_: None)
+        async with run.bench:
+            await run.answer()
+
+    with session:
+        asyncio.run(work())
+        yield settings, session
+
+
+def _ask(talk: tuple[Settings, Session], question: str) -> tuple[str, Case]:
+    settings, session = talk
+
+    async def work() -> None:
+        run = Run.on(settings, session, lambda *_: None)
+        async with run.bench:
+            await run.answer(question)
+
+    asyncio.run(work())
+    assert session.case.concluded is not None
+    return session.case.concluded.text, session.case
+
+
+def test_there_are_at_least_thirty() -> None:
+    assert len(QUESTIONS) >= 30
+
+
+@pytest.mark.parametrize(("question", "words"), QUESTIONS)
+def test_it_is_answered_from_the_case(talk: tuple[Settings, Session], question: str, words: list[str]) -> None:
+    from agent.grounding import UNSUPPORTED
+
+    text, _ = _ask(talk, question)
+    for word in words:
+        assert word in text.lower(), text
+    assert UNSUPPORTED not in text
+
+
+@pytest.mark.parametrize("question", ["what is the weather in Oslo?", "who won the cup", "asdf"])
+def test_what_it_cannot_answer_it_says(talk: tuple[Settings, Session], question: str) -> None:
+    text, _ = _ask(talk, question)
+    assert "has no answer to that" in text
+
+
+def test_no_host_was_asked_for_any_of_it(talk: tuple[Settings, Session]) -> None:
+    _, session = talk
+    probes = [record.probe for record in session.records if record.type == "evidence"]  # type: ignore[attr-defined]
+    assert len(probes) == len(set(probes))
+
+
+def test_another_look_is_weighed_anew(tmp_path: Path, talk: tuple[Settings, Session]) -> None:
+    text, case = _ask(talk, "it is busy now, look again")
+    assert "Speculative decoding set a default limit" in text
+    assert len(case.evidence) > 50
