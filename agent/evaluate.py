@@ -297,7 +297,7 @@ def matches(change: Json, action: Json, catalogue: CatalogueLike | None = None) 
         return False
     if do == "set":
         return "value" not in action or _same_value(change["to"], action["value"])
-    return _direction(change, catalogue) == do
+    return bool(_direction(change, catalogue) == do)
 
 
 def _same_flag(one: str, other: str, catalogue: CatalogueLike | None) -> bool:
@@ -319,7 +319,7 @@ _SPELLINGS = (
 
 
 def _direction(change: Json, catalogue: CatalogueLike | None) -> str:
-    """raise or lower, by the figures: `to` against `from`, or against this version's default where nothing was typed."""
+    """raise or lower, by the figures: `to` against `from`, or this version's default where nothing was typed."""
     was, to = _number(change["from"]), _number(change["to"])
     if was is None and catalogue is not None and str(change["flag"]).startswith("--"):
         found = catalogue.find(str(change["flag"]))

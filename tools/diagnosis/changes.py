@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from tools.diagnosis.model import Actions, ChangeKind, Do, Expectation, MustNot, Proposal, Scalar, Watch
 from tools.diagnosis.view import View, as_number
 
+Forbidden = tuple[Do, str, str]
+
 FRACTION = "--mem-fraction-static"
 _CEILING = 0.96  # above it nothing is left for graphs and activations on any card that was measured
 _FLOOR = 0.3
@@ -142,7 +144,7 @@ def upgrade(why: str, to: str | None = None, evidence: Sequence[str] = ()) -> Pr
 
 def plan(
     *changes: Proposal,
-    never: Sequence[tuple[Do, str, str]] = (),
+    never: Sequence[Forbidden] = (),
     alternatives: Sequence[tuple[str, str]] = (),
     expected: Sequence[tuple[str, str]] = (),
     verify: Sequence[tuple[str, int, str, str]] = (),
@@ -159,7 +161,7 @@ def plan(
     )
 
 
-HICACHE_FOR_RUNNING = (
+HICACHE_FOR_RUNNING: Forbidden = (
     "set",
     "--enable-hierarchical-cache",
     "it keeps prefixes in host RAM; a running request still needs every token on the GPU",

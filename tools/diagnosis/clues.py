@@ -1,8 +1,8 @@
 """Small functions of facts, and how they combine: what an entry of the knowledge is made of.
 
 A test looks at the facts and returns what it saw, or None. How it knows matters: `observed` is output of a machine,
-`typed` is the launch command, `claimed` is the operator's word, `silent` adds no source of its own (a version, an absence).
-Claims count half and never decide alone.
+`typed` is the launch command, `claimed` is the operator's word, `silent` adds no source of its own (a version, an
+absence). Claims count half and never decide alone.
 """
 
 from __future__ import annotations

@@ -161,7 +161,10 @@ def _by_design(view: View) -> Actions:
             ("--mamba-scheduler-strategy extra_buffer", "keeps state at more points, for more slots per request"),
         ),
         notes=(
-            "For recurrent layers only states at kept boundaries can be reused; a hit is all or nothing up to such a boundary.",
+            (
+                "For recurrent layers only states at kept boundaries can be "
+                "reused; a hit is all or nothing up to such a boundary."
+            ),
         ),
     )
 
@@ -235,7 +238,10 @@ ENTRIES = (
     ),
     Entry(
         "cache.state_slots_evict_prefixes",
-        "Each cached conversation of a hybrid model holds a state slot; slots run out and old ones go, although KV has room.",
+        (
+            "Each cached conversation of a hybrid model holds a state "
+            "slot; slots run out and old ones go, although KV has room."
+        ),
         for_=(
             Clue(
                 4,
@@ -260,7 +266,10 @@ ENTRIES = (
     ),
     Entry(
         "cache.hybrid_state_boundary_by_design",
-        "Reuse on recurrent layers ends at kept state boundaries; a repeated prompt finds less than expected by design.",
+        (
+            "Reuse on recurrent layers ends at kept state boundaries; a "
+            "repeated prompt finds less than expected by design."
+        ),
         for_=(
             Clue(
                 4,

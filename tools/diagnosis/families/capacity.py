@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tools.diagnosis.changes import HICACHE_FOR_RUNNING, plan, raise_fraction, step
+from tools.diagnosis.changes import HICACHE_FOR_RUNNING, Forbidden, plan, raise_fraction, step
 from tools.diagnosis.clues import (
     Clue,
     Entry,
@@ -303,6 +303,7 @@ def _shrink_state(view: View) -> Actions:
 
 def _swa_ratio(view: View) -> Actions:
     now = view.value("--swa-full-tokens-ratio") or 0.8
+    never: Forbidden
     full_binds = _swa_is_idle(view) is not None or not _swa_is_full(view)
     if full_binds:
         change = step(

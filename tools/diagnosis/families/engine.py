@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tools.diagnosis.changes import FRACTION, lower_fraction, plan, raise_fraction, scale, step, upgrade
+from tools.diagnosis.changes import FRACTION, Forbidden, lower_fraction, plan, raise_fraction, scale, step, upgrade
 from tools.diagnosis.clues import (
     Clue,
     Entry,
@@ -43,7 +43,7 @@ def _budget_draft(view: View) -> Actions:
                     unit="requests",
                 )
             )
-        never = (
+        never: tuple[Forbidden, ...] = (
             ("lower", FRACTION, "the static part must hold the draft as well"),
             ("raise", "--max-running-requests", "more slots take from the same part"),
         )
@@ -127,7 +127,7 @@ def _kv_backend(view: View) -> Actions:
     )
 
 
-_LESS_CHUNK = ("lower", "--chunked-prefill-size", "the kernel is slow, not the chunk")
+_LESS_CHUNK: Forbidden = ("lower", "--chunked-prefill-size", "the kernel is slow, not the chunk")
 
 
 def _kv_slow(view: View) -> Actions:
@@ -154,7 +154,7 @@ def _fewer_workers(view: View) -> Actions:
     )
 
 
-_CHUNK = ("lower", "--chunked-prefill-size", "the helpers, not the model, take the memory")
+_CHUNK: Forbidden = ("lower", "--chunked-prefill-size", "the helpers, not the model, take the memory")
 
 
 def _cpu_images(view: View) -> Actions:

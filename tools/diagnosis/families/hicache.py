@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tools.diagnosis.changes import lower_fraction, plan, scale, step, upgrade
+from tools.diagnosis.changes import Forbidden, lower_fraction, plan, scale, step, upgrade
 from tools.diagnosis.clues import (
     Clue,
     Entry,
@@ -27,7 +27,7 @@ _ON = either(when(lambda view: view.hierarchical), symptom("host_cache"), said("
 _STORE = either(flag("--hicache-storage-backend"), symptom("storage_tier"))
 _KILLED = either(said("killed", "kernel_oom"), fact("kernel_oom_kill"), symptom("killed_silently", "host_memory_short"))
 _PAGE_ONE = either(flag("--page-size", "1"), symptom("page_size_one"), lacks(flag("--page-size")))
-_KEEP_FRACTION = ("lower", "--mem-fraction-static", "GPU memory is not what is short")
+_KEEP_FRACTION: Forbidden = ("lower", "--mem-fraction-static", "GPU memory is not what is short")
 
 
 def _oversubscribed(view: View) -> Seen | None:
@@ -65,12 +65,12 @@ def _less_host(view: View, why: str) -> Proposal:
         elif room is not None:
             to = int(min(now - 1, room / ranks))
         return step(view, "lower", "--hicache-size", max(1, to), f"{why}; the size is per rank, decimal GB", unit="GB")
-    now = view.value("--hicache-ratio") or 2.0
-    to = max(1.1, round(now / 2 if now > 2.5 else now * 0.75, 1))
+    ratio = view.value("--hicache-ratio") or 2.0
+    lower = max(1.1, round(ratio / 2 if ratio > 2.5 else ratio * 0.75, 1))
     each = view.number("host_pool_gb")
     if each is not None and room is not None:
-        to = max(1.1, min(round(now - 0.1, 1), int(now * room / (each * ranks) * 10) / 10))
-    return step(view, "lower", "--hicache-ratio", to, f"{why}; every rank takes its own share", unit="x GPU pool")
+        lower = max(1.1, min(round(ratio - 0.1, 1), int(ratio * room / (each * ranks) * 10) / 10))
+    return step(view, "lower", "--hicache-ratio", lower, f"{why}; every rank takes its own share", unit="x GPU pool")
 
 
 def _fewer_host(view: View) -> Actions:
@@ -88,7 +88,10 @@ def _fewer_host(view: View) -> Actions:
         ),
         expected=(("the printed host memory x ranks below the free memory", "boot log"),),
         notes=(
-            "SGLang sizes per rank and, before 0.5.23, checks each rank against the whole host; side pools (indexer, draft, state) come on top.",
+            (
+                "SGLang sizes per rank and, before 0.5.23, checks each rank "
+                "against the whole host; side pools (indexer, draft, state) come on top."
+            ),
         ),
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tools.diagnosis.changes import HICACHE_FOR_RUNNING, plan, scale, step, upgrade
+from tools.diagnosis.changes import HICACHE_FOR_RUNNING, Forbidden, plan, scale, step, upgrade
 from tools.diagnosis.clues import (
     Clue,
     Entry,
@@ -26,7 +26,7 @@ from tools.diagnosis.view import View
 
 _IDLE = either(below("usage_p95", 0.75), below("usage_max", 0.75), symptom("cache_idle"))
 _WAIT = either(above("queue_p95", 3), symptom("requests_wait", "few_running"))
-_FRACTION_UP = ("raise", "--mem-fraction-static", "memory is not what binds")
+_FRACTION_UP: Forbidden = ("raise", "--mem-fraction-static", "memory is not what binds")
 _DP = either(flag("--enable-dp-attention"), when(lambda view: view.on("--enable-dp-attention")))
 
 
@@ -611,7 +611,10 @@ ENTRIES = (
     ),
     Entry(
         "perf.admission_reserves_full_output",
-        "With the radix cache off and ignore_eos each request reserves its whole output, so fewer run than the pool shows.",
+        (
+            "With the radix cache off and ignore_eos each request "
+            "reserves its whole output, so fewer run than the pool shows."
+        ),
         for_=(
             Clue(
                 4,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tools.diagnosis.changes import FRACTION, plan, raise_fraction, scale, step, upgrade
+from tools.diagnosis.changes import FRACTION, Forbidden, plan, raise_fraction, scale, step, upgrade
 from tools.diagnosis.clues import (
     Clue,
     Entry,
@@ -25,7 +25,7 @@ from tools.diagnosis.foreign import EQUIVALENT, changes_for_rejected
 from tools.diagnosis.model import Actions, Proposal, Question
 from tools.diagnosis.view import View
 
-_NOT_MEMORY = (
+_NOT_MEMORY: tuple[Forbidden, ...] = (
     ("set", FRACTION, "GPU memory plays no part"),
     ("lower", FRACTION, "GPU memory plays no part"),
     ("raise", FRACTION, "GPU memory plays no part"),
@@ -35,7 +35,9 @@ _DRAFT = when(lambda view: view.speculative, "speculative decoding")
 _KILLED = either(said("killed", "kernel_oom"), fact("kernel_oom_kill"), symptom("killed_silently", "host_memory_short"))
 
 
-def _host(flag_: str, to: str, why: str, *alternatives: tuple[str, str], never: tuple = _NOT_MEMORY) -> Actions:  # type: ignore[type-arg]
+def _host(
+    flag_: str, to: str, why: str, *alternatives: tuple[str, str], never: tuple[Forbidden, ...] = _NOT_MEMORY
+) -> Actions:
     return plan(Proposal("host", "set", flag_, None, to, "", why), never=never, alternatives=alternatives)
 
 
@@ -133,7 +135,10 @@ def _build(_view: View) -> Actions:
     return _host(
         "build dependency",
         "installed in the runtime image",
-        "an extension is compiled at first use and its headers or compiler are missing: the package named by the error (for instance libssl-dev, gcc, ninja)",
+        (
+            "an extension is compiled at first use and its headers or "
+            "compiler are missing: the package named by the error (for instance libssl-dev, gcc, ninja)"
+        ),
         ("the official image", "has them"),
     )
 
@@ -175,7 +180,9 @@ def _pinned_unified(view: View) -> Actions:
 def _rejected(view: View) -> Actions:
     return plan(
         *changes_for_rejected(view),
-        notes=("Options of other engines and of other versions are refused, not ignored: check each against this version.",),
+        notes=(
+            "Options of other engines and of other versions are refused, not ignored: check each against this version.",
+        ),
     )
 
 

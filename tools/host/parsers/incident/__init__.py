@@ -17,7 +17,10 @@ _LONGEST = 400_000  # characters of prose that are read; a log of that length is
 
 
 def parse_text(evidence: Evidence) -> tuple[Fact, ...]:
-    """Facts of one text. Probe `complaint` gives claims, `launch` is all command; anything else is looked at for both."""
+    """Facts of one text, each with its line.
+
+    Probe `complaint` gives claims; `launch` is all command; anything else is looked at for both.
+    """
     page = Page(evidence.id)
     grade: Grade = "claimed" if evidence.probe == "complaint" else "observed"
     # What stands beside a command is the operator's word as well.

@@ -1,5 +1,6 @@
 """Figures in sentences: usage in per cent, slots, fractions that were tried, sizes, counts."""
 
+# ruff: noqa: E501  (a pattern reads better on one line)
 from __future__ import annotations
 
 import re
@@ -76,10 +77,10 @@ def read(page: Page, line: str, number: int, grade: Grade) -> None:
 
 
 def _usage(page: Page, line: str, number: int, grade: Grade) -> None:
-    for found in _SUB_USAGE.finditer(line):
-        scope = {"swa": "swa", "mamba": "state", "full": "full"}[found.group(1).lower()]
-        page.add("usage_max", float(found.group(2)), number, scope=scope, grade=grade)
-        page.add("usage_p95", float(found.group(2)), number, scope=scope, grade=grade)
+    for pair in _SUB_USAGE.finditer(line):
+        scope = {"swa": "swa", "mamba": "state", "full": "full"}[pair.group(1).lower()]
+        page.add("usage_max", float(pair.group(2)), number, scope=scope, grade=grade)
+        page.add("usage_p95", float(pair.group(2)), number, scope=scope, grade=grade)
     if found := _USAGE.search(line):
         page.add("usage_p95", float(found.group(1)), number, grade=grade)
         page.add("usage_max", float(found.group(1)), number, grade=grade)

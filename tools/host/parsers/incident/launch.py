@@ -1,5 +1,6 @@
 """Flags and environment out of a launch command, a compose file, a manifest, or prose that quotes one."""
 
+# ruff: noqa: E501  (a pattern reads better on one line)
 from __future__ import annotations
 
 import re
@@ -54,11 +55,7 @@ def read(page: Page, text: str, *, everything: bool) -> None:
         amount, unit = found.group(1) or found.group(4), (found.group(2) or found.group(5)).lower()
         base = (
             1000
-            if found.group(2)
-            and not found.group(3)
-            and not unit == ""
-            and ":" in found.group(0)
-            and found.group(2).isupper()
+            if found.group(2) and not found.group(3) and ":" in found.group(0) and found.group(2).isupper()
             else 1024
         )
         page.add(

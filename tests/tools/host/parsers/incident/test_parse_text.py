@@ -1,5 +1,6 @@
 """Text as operators paste it: what becomes a fact, from which line, and what does not."""
 
+# ruff: noqa: E501  (pasted text is as wide as it was)
 from __future__ import annotations
 
 import pytest
