@@ -102,6 +102,7 @@ async def _collected(host: str, profile: Literal["llm", "share"]) -> tuple[list[
                     "at": seen.at,
                     "exit": seen.exit,
                     "truncated": seen.truncated,
+                    "seconds": seen.seconds,
                     "problem": seen.problem,
                     "file": name,
                     "sha256": hashlib.sha256(members[name]).hexdigest(),

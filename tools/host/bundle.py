@@ -13,8 +13,8 @@ from collections.abc import AsyncGenerator, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from tools.host.framing import Splitter
-from tools.host.look import Observation, problem_of
+from tools.host.framing import DISCOVERY, Splitter
+from tools.host.look import Observation, observation, slots_of
 from tools.host.probes import STANDARD, Probe
 from transcripts.errors import UsageError
 
@@ -30,8 +30,8 @@ class BundleHost:
         self._observations = observations
 
     async def observe(self, probes: Iterable[Probe]) -> AsyncGenerator[Observation, None]:
-        for observation in self._observations:
-            yield observation
+        for seen in self._observations:
+            yield seen
 
     async def run(self, command: str, *, limit_s: float = 20.0, limit_bytes: int = 256 * 1024) -> Observation:
         raise UsageError("a bundle runs no commands.", "Ask for what is missing to be collected.")
@@ -96,6 +96,7 @@ def _observation(host: str, row: dict[str, object], members: dict[str, bytes]) -
     if data is None or hashlib.sha256(data).hexdigest() != row["sha256"]:
         raise ValueError(f"{file} is missing or was changed")
     exit_status = row.get("exit")
+    seconds = row.get("seconds")
     return Observation(
         str(row["probe"]),
         str(row["command"]),
@@ -104,7 +105,7 @@ def _observation(host: str, row: dict[str, object], members: dict[str, bytes]) -
         exit_status if isinstance(exit_status, int) else None,
         data.decode("utf-8", "replace"),
         bool(row.get("truncated")),
-        0.0,
+        float(seconds) if isinstance(seconds, (int, float)) else 0.0,
         str(row.get("problem", "")),
     )
 
@@ -115,26 +116,20 @@ def _collected(name: str, data: bytes) -> BundleHost | None:
     words = line.decode("utf-8", "replace").split()
     if len(words) != 3 or words[0] != "sglscout-collected":
         return None
-    commands = {probe.name: probe.command for probe in STANDARD}
-    splitter = Splitter(words[1])
+    probes = {probe.name: probe for probe in STANDARD}
+    host, splitter, slots = words[2], Splitter(words[1]), dict[str, str]()
     seen = []
     for answer in splitter.feed(rest):
-        text = answer.output.decode("utf-8", "replace")
-        problem = "skipped" if answer.skipped else problem_of(text, answer.exit)
-        seen.append(
-            Observation(
-                answer.name,
-                commands.get(answer.name, answer.name),
-                words[2],
-                "",
-                answer.exit,
-                text,
-                answer.truncated,
-                0.0,
-                problem,
-            )
-        )
-    return BundleHost(words[2], tuple(seen))
+        probe = probes.get(answer.name)
+        if probe is not None:
+            seen.append(observation(probe, answer, slots, host, ""))
+        elif answer.name == DISCOVERY:
+            text = answer.output.decode("utf-8", "replace")
+            slots = slots_of(text)
+            seen.append(Observation(DISCOVERY, "(the probe script's own discovery)", host, "", answer.exit, text))
+    if not seen:
+        raise UsageError(f"{name} holds no answers.", "Run the collection script again, to its end.")
+    return BundleHost(host, tuple(seen))
 
 
 def _pasted(name: str, data: bytes) -> Observation:

@@ -80,9 +80,9 @@ class ShellHost:
                     for answer in splitter.feed(data):
                         probe = asked.get(answer.name)
                         if probe is not None:
-                            yield self._observation(probe, answer, slots)
+                            yield observation(probe, answer, slots, self.name, _now())
                         elif answer.name == DISCOVERY:
-                            slots = _slots(answer.output.decode("utf-8", "replace"))
+                            slots = slots_of(answer.output.decode("utf-8", "replace"))
                             yield self._discovery(answer)
         finally:
             if not splitter.done:
@@ -122,22 +122,13 @@ class ShellHost:
                 async for _ in stream:
                     pass
 
-    def _observation(self, probe: Probe, answer: Answer, slots: dict[str, str]) -> Observation:
-        text = answer.output.decode("utf-8", "replace")
-        text = text[:-1] if text.endswith("\n\n") else text
-        problem = "skipped" if answer.skipped else problem_of(text, answer.exit)
-        command = shlex.join(fill(probe.argv, slots))
-        return Observation(
-            probe.name, command, self.name, _now(), answer.exit, text, answer.truncated, answer.seconds, problem
-        )
-
     def _cost(self, cpu_s: float, seconds: float, received: int, asked: int) -> Observation:
         text = f"cpu_seconds={cpu_s:.2f}\nseconds={seconds:.2f}\nbytes={received}\nprobes={asked}\n"
         return Observation(COST, "(what looking cost the host)", self.name, _now(), 0, text, seconds=round(seconds, 2))
 
     def _discovery(self, answer: Answer) -> Observation:
         text = answer.output.decode("utf-8", "replace")
-        shell = _slots(text).get("SHELL", "").rpartition("/")[2]
+        shell = slots_of(text).get("SHELL", "").rpartition("/")[2]
         if self.transport.login_shell and shell in OTHER_SHELLS:
             raise OtherShell(self.name, shell)
         return Observation(DISCOVERY, "(the probe script's own discovery)", self.name, _now(), answer.exit, text)
@@ -156,7 +147,16 @@ async def look(
                 yield replace(seen, command=redact(seen.command), text=redact(seen.text))
 
 
-def _slots(text: str) -> dict[str, str]:
+def observation(probe: Probe, answer: Answer, slots: dict[str, str], host: str, at: str) -> Observation:
+    """A probe's answer as it is kept: the command as it was run, the text, and a word where it brought nothing."""
+    text = answer.output.decode("utf-8", "replace")
+    text = text[:-1] if text.endswith("\n\n") else text
+    problem = "skipped" if answer.skipped else problem_of(text, answer.exit)
+    command = shlex.join(fill(probe.argv, slots))
+    return Observation(probe.name, command, host, at, answer.exit, text, answer.truncated, answer.seconds, problem)
+
+
+def slots_of(text: str) -> dict[str, str]:
     """What the script found for itself, by slot."""
     pairs = (line.partition("=") for line in text.splitlines())
     return {key.upper(): value for key, sign, value in pairs if sign and value}
