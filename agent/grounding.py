@@ -15,6 +15,7 @@ from agent.case import Case
 UNSUPPORTED: Final = "(unsupported)"
 _REFERENCES: Final = re.compile(r"\[((?:[ES]\d+(?::\d+)?)(?:, ?[ES]\d+(?::\d+)?)*)\]")
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?])(?=\s+[^\sa-z])|(?<=[.!?]\])(?=\s+\S)")
+_QUOTED: Final = re.compile(r"“[^”]*”")
 _HEADING: Final = re.compile(r"^\s*(#{1,6} .*|\*\*[^*]+\*\*:?|[-=|:\s]*)$")
 
 
@@ -25,13 +26,20 @@ class Sentence:
     supported: bool
 
 
+def _parts(line: str) -> list[str]:
+    """The sentences of a line; what stands between quotation marks is never split."""
+    shielded = _QUOTED.sub(lambda found: "x" * len(found[0]), line)
+    ends = [found.start() for found in _SENTENCE_END.finditer(shielded)]
+    return [line[start:end] for start, end in zip([0, *ends], [*ends, len(line)], strict=True)]
+
+
 def sentences(text: str, case: Case) -> list[Sentence]:
     """Each sentence with the references that hold. Headings and rules are no sentences and are left out."""
     found: list[Sentence] = []
     for line in text.splitlines():
         if _HEADING.match(line):
             continue
-        for part in _SENTENCE_END.split(line):
+        for part in _parts(line):
             if part.strip():
                 references = tuple(ref for ref in referenced(part) if exists(ref, case))
                 found.append(Sentence(part.strip(), references, bool(references)))
@@ -46,7 +54,7 @@ def grounded(text: str, case: Case) -> str:
             out.append(line)
             continue
         parts = []
-        for part in _SENTENCE_END.split(line):
+        for part in _parts(line):
             bare = not part.strip() or any(exists(ref, case) for ref in referenced(part)) or UNSUPPORTED in part
             parts.append(part if bare else f"{part.rstrip()} {UNSUPPORTED}")
         out.append("".join(parts))

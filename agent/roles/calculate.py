@@ -88,6 +88,10 @@ def _levers(facts: Facts, wanted: tuple[str, ...]) -> str:
         if wanted and not flags & set(wanted):
             continue
         text = f"{lever.name}: {amount(lever.tokens)} tokens, {lever.factor:.2f}x" if lever.tokens else lever.name
+        set_to = ", ".join(
+            f"{flag} {was if was is not None else '(not set)'} -> {to}" for flag, was, to in lever.changes
+        )
+        text += f" by {set_to}" if set_to else ""
         text += f"; runs {lever.running}" if lever.running else ""
         text += "" if lever.fits else f"; does not fit: {lever.why_not}"
         text += f"; {lever.risk}" if lever.risk else ""

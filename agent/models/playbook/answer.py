@@ -5,6 +5,7 @@ Sentences are made of statements, reasons and sums that tools brought; what brou
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +16,8 @@ from transcripts.records import HypothesisRow, ReasonRow
 
 Json = dict[str, Any]
 REASONS = 3
+_QUOTED = re.compile(r"(“[^”]*”)")
+_ENDS = re.compile(r"[.!?]+\s+(?=\S)")
 
 
 def composed(case: Case) -> str:
@@ -27,7 +30,13 @@ def cited(text: str, references: Any, case: Case) -> str:
     held = list(dict.fromkeys(ref for ref in references if exists(str(ref), case)))
     if not held:
         return ""
-    return f"{text.rstrip().rstrip('.')} [{', '.join(held[:6])}]."
+    return f"{_one_sentence(text)} [{', '.join(held[:6])}]."
+
+
+def _one_sentence(text: str) -> str:
+    """The text without an end in its middle, so that its references stand for all of it; quotations stay."""
+    pieces = _QUOTED.split(text.strip().rstrip("."))
+    return "".join(piece if index % 2 else _ENDS.sub("; ", piece) for index, piece in enumerate(pieces))
 
 
 def _sentences(case: Case) -> Iterator[str]:

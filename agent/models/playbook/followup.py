@@ -96,16 +96,12 @@ def _brought(request: Request) -> str | None:
     return None
 
 
-_SOURCE_LINE: Final = re.compile(r"\b(srt/\S+\.py:\d+)")
-
-
 def _resting(brought: str, case: Case) -> str:
-    """A tool's text as an answer; one about the source rests on the tree that is pinned, whose lines it names."""
-    if referenced(brought) or case.located is None or not _SOURCE_LINE.search(brought):
-        return brought
+    """A tool's text as an answer; one about the source rests on the tree of the version that the host told."""
     version = case.facts.get("version")
-    reference = version.source if version is not None else next(iter(case.evidence), "")
-    return "\n".join(f"{line} [{reference}]" if line.strip() else line for line in brought.splitlines())
+    if referenced(brought) or version is None:
+        return brought
+    return "\n".join(cited(line, [version.source], case) for line in brought.splitlines() if line.strip())
 
 
 def _cannot(case: Case) -> str:
@@ -191,9 +187,9 @@ def _intents() -> Iterator[tuple[str, Handler]]:
     yield r"roll.?back|undo|revert", recorded.rollback
     yield r"verify|check.*after|what.*(?:watch|expect)|how.*know.*(?:work|help)", recorded.verify
     yield r"next (?:wall|limit|bottleneck)|after that|and then|what.*(?:binds|limits) next", recorded.wall
-    yield r"must not|should.*not|avoid|dangerous|harm", recorded.must_not
+    yield r"must (?:i )?not|should(?: i)? not|not (?:to )?do|avoid|dangerous|harm", recorded.must_not
     yield r"(?:ram|396|host memory).*(?:run|serve|concurren|parallel)|(hicache|hierarchical)", recorded.hicache
-    yield r"(?:did i|was i|am i|my claim|i said|what i believe)", recorded.claims
+    yield r"\b(?:did i|was i|am i|my claim|i said|what i believe)", recorded.claims
     yield r"why.*\b(?:48|limit)\b|\b48\b.*(?:default|from|why)", recorded.why_limit
     yield r"\bwhy\b", recorded.why
     yield r"what.*(?:change|do now|should i|recommend)|the (?:command|patch|change|drop-in)|fix", recorded.change
@@ -211,7 +207,7 @@ def _intents() -> Iterator[tuple[str, Handler]]:
     yield r"hit rate|cached|prefix", recorded.fact("cached_share", "cached_tokens")
     yield r"queue|wait", recorded.fact("queue_p50", "queue_p95", "queue_max")
     yield r"usage|full", recorded.fact("usage_p50", "usage_p95", "usage_max")
-    yield r"running|parallel|concurren", recorded.fact("running_p50", "running_max", "running_limit")
+    yield r"running|parallel|concurren|how many run", recorded.fact("running_p50", "running_max", "running_limit")
     yield r"tokens? per request|per request", recorded.fact("tokens_per_request", "tokens_per_request_p95")
     yield r"pool|tokens?\b", recorded.fact("kv_pool", "kv_pool_gib")
     yield r"throughput|tokens/s|speed", recorded.fact("gen_throughput_p50")

@@ -52,7 +52,7 @@ def why(case: Case, found: re.Match[str]) -> str:
     if row is None:
         return ""
     lines = [cited(f"For {_title(row)}: {reason.text}", reason.source, case) for reason in row.supporting]
-    lines += [cited(f"Against it: {reason.text}", reason.source, case) for reason in row.against]
+    lines += [cited(f"Against {_title(row)}: {reason.text}", reason.source, case) for reason in row.against]
     return "\n".join(line for line in lines if line)
 
 
@@ -62,7 +62,7 @@ def _named(case: Case, text: str) -> HypothesisRow | None:
         words = row.label.rpartition(".")[2].replace("_", " ")
         if row.id.lower() in text.split() or words in text or row.label in text:
             return row
-    keys = {"pool": "kv_pool", "slot": "spec_default", "prefix": "working_set", "admission": "admission"}
+    keys = {"pool": "kv_pool_too_small", "slot": "spec_default", "prefix": "working_set", "admission": "admission"}
     wanted = next((label for key, label in keys.items() if key in text), None)
     return next((row for row in rows if wanted and wanted in row.label), None)
 
@@ -180,7 +180,7 @@ def options(case: Case, _found: re.Match[str]) -> str:
 
 def option(case: Case, found: re.Match[str]) -> str:
     """What the tree and the sums say about an option that was named."""
-    word = _squeezed(found[1])
+    word = _squeezed(found[1]).replace("ktransformers", "kt")
     lines = [
         cited(row["says"], row.get("evidence", ()), case)
         for row in (case.compared.options if case.compared else ())
