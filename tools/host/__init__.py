@@ -10,13 +10,26 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from tools.host.bundle import open_bundle_file
+from tools.host.forward import open_port
 from tools.host.look import Host, Observation, ShellHost, look
-from tools.host.probes import STANDARD, Probe
+from tools.host.probes import STANDARD, Probe, least_rights
 from tools.host.ssh_config import SshOptions
 from tools.host.transport import Transport
 from tools.host.tree import fetch_tree
 
-__all__ = ["STANDARD", "Host", "Observation", "Probe", "SshOptions", "connect", "fetch_tree", "look", "open_bundle"]
+__all__ = [
+    "STANDARD",
+    "Host",
+    "Observation",
+    "Probe",
+    "SshOptions",
+    "connect",
+    "fetch_tree",
+    "least_rights",
+    "look",
+    "open_bundle",
+    "open_port",
+]
 
 
 @asynccontextmanager

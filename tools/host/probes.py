@@ -245,3 +245,8 @@ STANDARD: Final = (
         rights=DOCKER_RIGHTS,
     ),
 )
+
+
+def least_rights(probe: str) -> str:
+    """What a login needs for a probe that was denied; empty where an ordinary login does."""
+    return next((each.rights for each in STANDARD if each.name == probe), "")

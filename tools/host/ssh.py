@@ -97,6 +97,11 @@ class SshTransport:
     def name(self) -> str:
         return self._route.alias
 
+    @property
+    def client(self) -> paramiko.Transport:
+        """The connection itself, for a direct channel to a port of the host."""
+        return self._client
+
     async def script(self, text: str, *, limit_s: float, limit_bytes: int) -> AsyncGenerator[bytes, None]:
         """Run `sh -s` with this text; its output as it arrives."""
         async with self._slots:

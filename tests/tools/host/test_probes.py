@@ -19,8 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.needs import needs
-from tools.host import STANDARD, Observation, Probe, connect, fetch_tree, look
+from tools.host import STANDARD, Observation, Probe, connect, fetch_tree, least_rights, look
 from tools.host.framing import Splitter, compose, decompose, fill, frame
+from tools.host.look import problem_of, slots_of
 from tools.host.policy import judge
 from tools.host.probes import READERS
 from transcripts.errors import Inconclusive
@@ -243,3 +244,27 @@ def test_local_probes_leave_nothing_running() -> None:
     assert asyncio.run(work()) == ["discovery"]
     listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
     assert "sleep 6187" not in listed
+
+
+def test_a_login_without_rights_is_told_which_would_do(tmp_path: Path) -> None:
+    setpriv = needs("setpriv", apt="util-linux")
+    if os.getuid() != 0:
+        pytest.skip("only root can look with another user's eyes")
+    with _server(tmp_path / "run", "--port", "30007") as pid:
+        done = subprocess.run(
+            [setpriv, "--reuid=65534", "--regid=65534", "--clear-groups", "sh", "-s"],
+            input=compose(STANDARD, MARKER).encode(),
+            capture_output=True,
+            check=False,
+            start_new_session=True,
+        )
+    answers = {answer.name: answer for answer in Splitter(MARKER).feed(done.stdout)}
+    found = slots_of(answers["discovery"].output.decode())
+    assert (found["PID"], found["PORT"], found["OUTPUT"]) == (str(pid), "30007", "unreadable")
+    denied = {
+        name
+        for name, answer in answers.items()
+        if problem_of(answer.output.decode("utf-8", "replace"), answer.exit) == "denied"
+    }
+    assert "environment" in denied
+    assert all(least_rights(name) for name in denied)

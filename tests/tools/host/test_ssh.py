@@ -13,14 +13,14 @@ import socket
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.sshd import Sshd, _keygen, free_port, sshd
-from tools.host import STANDARD, Host, Observation, Probe, SshOptions, connect, look
+from tools.host import STANDARD, Host, Observation, Probe, SshOptions, connect, look, open_port
 from tools.host.errors import (
     ConnectionLost,
     JumpFailed,
@@ -474,3 +474,42 @@ def test_nothing_is_forwarded(server: Sshd, tmp_path: Path) -> None:
     with pytest.raises(KeyUnknown):
         asyncio.run(work())
     assert not strange.exists()
+
+
+def test_a_port_of_the_host_is_opened_only_while_it_is_used(server: Sshd) -> None:
+    echo = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        with suppress(OSError):
+            while True:
+                accepted, _ = echo.accept()
+                while data := accepted.recv(65_536):
+                    accepted.sendall(data.upper())
+                accepted.close()
+
+    threading.Thread(target=serve, daemon=True).start()
+    sent = b"a" * 300_000
+
+    def send(sock: socket.socket) -> None:
+        sock.sendall(sent)
+        sock.shutdown(socket.SHUT_WR)
+
+    def ask(port: int) -> bytes:
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as sock:
+            threading.Thread(target=send, args=(sock,), daemon=True).start()
+            got = b""
+            while data := sock.recv(65_536):
+                got += data
+            return got
+
+    async def work() -> tuple[list[bytes], int]:
+        async with connect(f"{ME}@127.0.0.1", server.options()) as host:
+            async with open_port(host, echo.getsockname()[1]) as port:
+                answers = [await asyncio.to_thread(ask, port) for _ in range(2)]
+            return answers, port
+
+    answers, port = asyncio.run(work())
+    echo.close()
+    assert answers == [sent.upper(), sent.upper()]
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port), timeout=5)
