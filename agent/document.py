@@ -5,14 +5,15 @@ Its shape is versioned (`sglscout.diagnosis/1`): fields are added, never renamed
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from agent.case import Case
 from agent.grounding import sentences
+from agent.story import logged, marks, memory_after, quoted, series
 from transcripts.facts import Fact
 from transcripts.records import Finding, HypothesisRow, ReasonRow
 
-SERIES_POINTS: Final = 240
 SCHEMA: Final = "sglscout.diagnosis/1"
 Json = dict[str, Any]
 
@@ -21,7 +22,8 @@ def document(case: Case) -> Json:
     """The case as one JSON-ready document. Same case, same document."""
     own, tasks = case.total_usage()
     advised, compared = case.advised, case.compared
-    return {
+    points = series(case)
+    made: Json = {
         "schema": SCHEMA,
         "id": case.opened.id,
         "at": case.opened.at,
@@ -62,6 +64,7 @@ def document(case: Case) -> Json:
         "options": list(compared.options) if compared else [],
         "contradictions": list(compared.contradictions) if compared else [],
         "memory": list(compared.memory) if compared else [],
+        "memory_after": memory_after(case),
         "changes": list(advised.changes) if advised else [],
         "refused": list(advised.refused) if advised else [],
         "arithmetic": _arithmetic(case),
@@ -72,14 +75,23 @@ def document(case: Case) -> Json:
         "rollback": advised.rollback if advised else {},
         "alternatives": list(advised.alternatives) if advised else [],
         "must_not": list(advised.must_not) if advised else [],
-        "series": _series(case),
-        "timeline": [
-            {"at": event.at, "text": event.text, "references": list(event.references)} for event in case.events
-        ],
+        "walls": list(advised.walls) if advised else [],
+        "series": points.rows,
+        "marks": marks(points),
+        "timeline": [*logged(case, points), *_recorded(case)],
+        "questions": [{"at": said.at, "text": said.text} for said in case.said],
         "usage": {"own": own.model_dump(), "tasks": tasks.model_dump()},
         "model": case.opened.model,
         "ids": _ids(case),
     }
+    made["quoted"] = quoted(case, made)
+    return made
+
+
+def _recorded(case: Case) -> Iterator[Json]:
+    """What the session itself did, by its own clock (UTC)."""
+    for event in case.events:
+        yield {"at": event.at, "text": event.text, "references": list(event.references), "clock": "session"}
 
 
 def _target(case: Case) -> Json:
@@ -149,30 +161,11 @@ def _hypothesis(row: HypothesisRow) -> Json:
     }
 
 
-def _series(case: Case) -> list[Json]:
-    """Running, queued and usage over time, at most `SERIES_POINTS` of them, from the log that has most."""
-    from tools.host.parsers import series
-
-    longest = max((series(item) for item in case.evidence.values()), key=len, default=())
-    points = [
-        {
-            "at": p.at,
-            "seconds": round(p.seconds, 1),
-            "running": p.running,
-            "queue": p.queue or 0,
-            "usage": p.usage or 0.0,
-        }
-        for p in longest
-        if p.kind == "decode" and p.seconds is not None and p.running is not None
-    ]
-    step = max(1, len(points) // SERIES_POINTS)
-    return points[::step]
-
-
 def _arithmetic(case: Case) -> list[Json]:
     """Every sum once; one made for the change stands for the same sum made for the comparison."""
+    for_change = {row["name"] for row in case.advised.arithmetic} if case.advised else set()
     rows = [*(case.compared.arithmetic if case.compared else ()), *(case.advised.arithmetic if case.advised else ())]
-    return list({row["name"]: row for row in rows}.values())
+    return [{**row, "for_change": name in for_change} for name, row in {row["name"]: row for row in rows}.items()]
 
 
 def _sources(reasons: tuple[ReasonRow, ...]) -> list[str]:

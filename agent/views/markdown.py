@@ -6,14 +6,12 @@ import re
 from typing import Any, Final
 
 from agent.views import writeup
+from agent.views.words import visible as visible
 from agent.views.writeup import Anchor, Block, Code, Paragraph, Picture, Table
 
 REFERENCES: Final = re.compile(r"[ES]\d+(:\d+)?(, [ES]\d+(:\d+)?)*")
 _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>()#|!~])")
 _URL: Final = re.compile(r"\b(https?|ftp|file)://", re.IGNORECASE)
-_INVISIBLE: Final = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
-)
 
 
 def markdown(document: dict[str, Any]) -> str:
@@ -24,11 +22,6 @@ def markdown(document: dict[str, Any]) -> str:
         if drawn:
             lines += [f"## {section.title}", "", *(f"{text}\n" for text in drawn)]
     return "\n".join(lines).rstrip() + "\n"
-
-
-def visible(text: str) -> str:
-    """Text in which nothing is hidden: control, bidirectional, zero-width and tag characters are written out."""
-    return _INVISIBLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def plain(text: str) -> str:
@@ -60,7 +53,7 @@ def _block(block: Block) -> str:
                 [head, rule, *("| " + " | ".join(_cell(cell) for cell in row) + " |" for row in block.rows)]
             )
         case Code():
-            return "\n".join("    " + _INVISIBLE.sub("�", line) for line in block.text.splitlines())
+            return "\n".join("    " + visible(line) for line in block.text.splitlines())
         case Anchor():
             return f"#### {block.id}\n\n{plain(block.text)}"
         case Picture():

@@ -1,0 +1,204 @@
+"""What the document tells beside the fold: load over time, the log's own events, the lines that are leaned on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from agent.case import Case
+from agent.views.words import REFERENCE, references
+from transcripts.facts import Fact
+from transcripts.vocabulary import FAILURE
+
+Json = dict[str, Any]
+SERIES_POINTS: Final = 240
+QUOTED_CHARACTERS: Final = 300
+EVENTS_OF_A_KIND: Final = 3
+_RETRACTED: Final = "#retracted_reqs"
+_BOOT: Final = {
+    "spec_default_reset": "speculative decoding set the running limit to {value} requests",
+    "weights_after_gib": "weights loaded, {value} GiB left on the fullest GPU",
+    "ready": "server ready",
+    "running_limit": "running limit in effect: {value} requests",
+    "kernel_oom_kill": "the kernel killed {value} for memory",
+    "xid": "GPU error Xid {value}",
+}
+_LEANING: Final = (
+    "claims", "answer", "hypotheses", "changes", "arithmetic", "options", "memory", "walls", "timeline", "target",
+    "findings",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Load over time from the log that has most of it; `rows` at most `SERIES_POINTS`, `all` every decode line."""
+
+    evidence: str = ""
+    all: tuple[Any, ...] = ()
+    rows: list[Json] = field(default_factory=list)
+    retractions: tuple[tuple[int, Any], ...] = ()
+
+
+def series(case: Case) -> Series:
+    """Running, queued and usage over time."""
+    from tools.host.parsers import series as parsed
+
+    logs = {name: parsed(item) for name, item in case.evidence.items()}
+    name = max(logs, key=lambda each: len(logs[each]), default="")
+    points = tuple(
+        p for p in logs.get(name, ()) if p.kind == "decode" and p.seconds is not None and p.running is not None
+    )
+    if not points:
+        return Series()
+    step = -(-len(points) // SERIES_POINTS)
+    rows = [
+        {
+            "at": p.at,
+            "seconds": round(p.seconds or 0.0, 1),
+            "running": p.running,
+            "queue": p.queue or 0,
+            "usage": p.usage or 0.0,
+        }
+        for p in points[::step]
+    ]
+    return Series(name, points, rows, tuple(_retractions(case.evidence[name].text, points)))
+
+
+def _retractions(text: str, points: tuple[Any, ...]) -> Iterator[tuple[int, Any]]:
+    """Lines that tell of a retraction, each with the decode line before it; printed by every rank, told once."""
+    following = iter(points)
+    ahead = next(following, None)
+    before = points[0]
+    told = -1
+    for number, line in enumerate(text.splitlines(), 1):
+        while ahead is not None and ahead.line <= number:
+            before, ahead = ahead, next(following, None)
+        if _RETRACTED in line and told != before.line:
+            told = before.line
+            yield number, before
+
+
+def marks(points: Series) -> list[Json]:
+    """Retractions as moments of the series."""
+    return [
+        {"seconds": round(before.seconds, 1), "what": "retraction", "from": f"{points.evidence}:{line}"}
+        for line, before in points.retractions
+    ]
+
+
+def logged(case: Case, points: Series) -> list[Json]:
+    """Events by the clock of the host's log: start, failures, when requests began to wait, retractions."""
+    found = [*_from_facts(case.facts), *_from_series(points)]
+    unique = list({(each["at"], each["text"]): each for each in found}.values())
+    return sorted(unique, key=lambda each: str(each["at"]))
+
+
+def _from_facts(facts: Iterable[Fact]) -> Iterator[Json]:
+    told: dict[str, int] = {}
+    for fact in facts:
+        known = fact.name in _BOOT and fact.scope in ("", "TP0")
+        if not fact.at or fact.grade != "observed" or not (known or fact.name in FAILURE):
+            continue
+        told[fact.name] = told.get(fact.name, 0) + 1
+        if told[fact.name] > EVENTS_OF_A_KIND:
+            continue
+        text = _BOOT[fact.name].format(value=fact.value) if known else _failure(fact)
+        yield _event(fact.at, text, fact.source)
+
+
+def _failure(fact: Fact) -> str:
+    meaning = FAILURE[fact.name][1].partition(":")[0].partition(";")[0]
+    return f"{meaning}: {fact.value} {fact.unit}".rstrip()[:200]
+
+
+def _from_series(points: Series) -> Iterator[Json]:
+    if not points.all:
+        return
+    waiting = next((p for p in points.all if p.queue), None)
+    busiest = max(points.all, key=lambda p: (p.queue or 0, p.running, p.usage or 0.0))
+    moments = [(points.all[0], "first decode line"), (waiting, "requests begin to wait"), (busiest, "longest queue")]
+    moments += [(points.all[-1], "last decode line")]
+    for point, text in moments:
+        if point is not None:
+            figures = f"{point.running} running, {point.queue or 0} queued, token usage {point.usage or 0.0:.2f}"
+            yield _event(point.at, f"{text}: {figures}", f"{points.evidence}:{point.line}")
+    if points.retractions:
+        (first, at), (last, end) = points.retractions[0], points.retractions[-1]
+        yield _event(at.at, "first retraction in this log", f"{points.evidence}:{first}")
+        yield _event(
+            end.at, f"last of {len(points.retractions)} moments with a retraction", f"{points.evidence}:{last}"
+        )
+
+
+def _event(at: str, text: str, source: str) -> Json:
+    return {"at": at, "text": text, "references": [source], "clock": "log"}
+
+
+def memory_after(case: Case) -> list[Json]:
+    """One GPU after the change, step by step; empty where the change does not touch it or cannot be summed.
+
+    pool += before_weights * (new fraction - old); the draft's pool and the request table grow with theirs; free pays.
+    """
+    if case.advised is None or case.compared is None or not case.compared.memory:
+        return []
+    wanted = {change["flag"]: change for change in case.advised.changes}
+    gib = {step["name"]: float(step["gib"]) for step in case.compared.memory}
+    before = case.facts.number("weights_before_gib")
+    growth: dict[str, float] = {}
+    fraction = wanted.get("--mem-fraction-static")
+    if fraction and fraction["from"] is not None and before and gib.get("KV pool"):
+        more = before * (float(fraction["to"]) - float(fraction["from"]))
+        growth["KV pool"] = more
+        growth["draft pool"] = gib.get("draft pool", 0.0) * more / gib["KV pool"]
+    limit, slots = case.facts.number("running_limit"), wanted.get("--max-running-requests")
+    if slots and slots["to"] is not None and limit:
+        growth["request table"] = gib.get("request table", 0.0) * (float(slots["to"]) / limit - 1)
+    growth = {name: more for name, more in growth.items() if abs(more) >= 0.005 and name in gib}
+    if not growth or "free" not in gib or any("dp" in flag for flag in wanted):
+        return []
+    growth["free"] = -sum(growth.values())
+    return [
+        {
+            "name": step["name"],
+            "gib": round(step["gib"] + growth.get(step["name"], 0.0), 2),
+            "grade": "estimated" if step["name"] in growth else step["grade"],
+            "source": step["source"],
+        }
+        for step in case.compared.memory
+    ]
+
+
+def quoted(case: Case, made: Json) -> Json:
+    """Every line of evidence that the document leans on, as `E5:88: text`, cut to `QUOTED_CHARACTERS`."""
+    named = sorted(set(_named([made[key] for key in _LEANING])), key=_place)
+    split: dict[str, list[str]] = {}
+    found: Json = {}
+    for reference in named:
+        name, _, line = reference.partition(":")
+        if name not in case.evidence or not line:
+            continue
+        lines = split.setdefault(name, case.evidence[name].text.splitlines())
+        if 1 <= int(line) <= len(lines):
+            text = lines[int(line) - 1]
+            found[reference] = text if len(text) <= QUOTED_CHARACTERS else f"{text[:QUOTED_CHARACTERS]} …"
+    return found
+
+
+def _named(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        if REFERENCE.fullmatch(value):
+            yield value
+        elif "[" in value:
+            yield from references(value)
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from _named(each)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _named(each)
+
+
+def _place(reference: str) -> tuple[str, int, int]:
+    name, _, line = reference.partition(":")
+    return name[0], int(name[1:]), int(line or 0)

@@ -1,0 +1,67 @@
+"""Words that every view uses: figures, changes, references, and text that hides nothing. Nothing is drawn here."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+Json = dict[str, Any]
+REFERENCE: Final = re.compile(r"(?<![A-Za-z0-9])[ES]\d+(?::\d+)?(?![A-Za-z0-9])")
+BRACKETED: Final = re.compile(r" ?\[((?:[ES]\d+(?::\d+)?)(?:, ?[ES]\d+(?::\d+)?)*)\]")
+_INVISIBLE: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\ud800-\udfff\U000e0000-\U000e007f]"
+)
+
+
+def amount(value: object) -> str:
+    """A figure as people read it: thousands apart, no false digits."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, int) or float(value).is_integer():
+        return f"{int(value):,}"
+    return f"{value:,.2f}" if abs(value) >= 1 else f"{value:.3f}".rstrip("0")
+
+
+def change_line(change: Json) -> str:
+    """`set --max-running-requests: (not set) -> 72 requests`; a switch has no value, an upgrade may have no target."""
+    before = "(not set)" if change["from"] is None else change["from"]
+    without = {"set": "on", "remove": "(removed)", "upgrade": "a newer version"}
+    after = without.get(change["do"], "?") if change["to"] is None else change["to"]
+    return f"{change['do']} {change['flag']}: {before} -> {after} {change['unit'] or ''}".rstrip()
+
+
+def visible(text: str) -> str:
+    """Text in which nothing is hidden: control, bidirectional, zero-width and tag characters are written out."""
+    return _INVISIBLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text.replace("\r\n", "\n"))
+
+
+def references(text: str) -> list[str]:
+    """The ids of evidence and citations that a text names in brackets, in order, each once."""
+    return list(dict.fromkeys(ref.strip() for group in BRACKETED.findall(text) for ref in group.split(",")))
+
+
+def without_references(text: str) -> str:
+    """The text with its bracketed references taken out, for views that show them apart."""
+    return BRACKETED.sub("", text)
+
+
+def plural(count: int, thing: str) -> str:
+    """`1 change`, `3 changes`."""
+    return f"{count:,} {thing}" + ("" if count == 1 else "s")
+
+
+def listed(items: list[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return " and ".join([", ".join(items[:-1]), items[-1]]) if len(items) > 1 else "".join(items)
+
+
+def sentence(text: str) -> str:
+    """The text with a capital and a full stop; what begins with a flag or a name in code stays as it is."""
+    text = text.strip()
+    if not text:
+        return ""
+    first = text.split(maxsplit=1)[0]
+    if first.isalpha() and first.islower():
+        text = text[0].upper() + text[1:]
+    return text if text.endswith((".", "!", "?", "…", "”", ":")) else f"{text}."
