@@ -62,7 +62,7 @@ def assume(
     given = dict(settings or {})
     given.setdefault("tp_size", str(cards.count))
     shape = ModelShape.from_config(config)
-    tp, pp = int(given["tp_size"]), int(given.get("pp_size", "1"))
+    tp, pp = _ranks(given, "tp_size"), _ranks(given, "pp_size")
     low, high = (
         (weights_gib, weights_gib) if weights_gib else weights_range_gib(config, shape, tp, pp, checkpoint_bytes)
     )
@@ -107,6 +107,13 @@ def assume(
 
     middle = start((under_low + under_high) / 2, (low + high) / 2)
     return Assumed(middle, start(under_high, high), start(under_low, low))
+
+
+def _ranks(given: Mapping[str, str], name: str) -> int:
+    value = given.get(name, "1")
+    if not value.isdigit() or not 1 <= int(value) <= 4096:
+        raise SettingRefused(f"--{name.replace('_', '-')} {value} is not a number of ranks.", "As 8.")
+    return int(value)
 
 
 def weights_range_gib(

@@ -27,12 +27,14 @@ _ALIASES: Mapping[str, tuple[str, ...]] = {
 }
 _TRUE = ("true", "1", "yes", "on")
 SPECULATIVE_DEFAULT_LIMIT = 48
+_LARGEST_SIZE = 1 << 16
 
 
 class Deployment:
     """Facts read with the names and units of this package. Cheap to make, reads on demand, never guesses.
 
-    A figure that no fact gives is None; what a sum lacked is said through `Missing`.
+    A figure that no fact gives, or that cannot be (no ranks, a page of nothing), is None or its default; what a sum
+    lacked is said through `Missing`.
     """
 
     def __init__(self, facts: Facts) -> None:
@@ -63,7 +65,8 @@ class Deployment:
 
     def whole(self, name: str, default: int) -> int:
         known = self.number(name)
-        return default if known is None else int(known.value)
+        possible = known is not None and min(default, 1) <= known.value <= _LARGEST_SIZE
+        return int(known.value) if known is not None and possible else default
 
     def switch(self, name: str) -> bool:
         found = self.setting(name)
@@ -141,10 +144,13 @@ class Deployment:
 
     @cached_property
     def shape(self) -> ModelShape | None:
-        config = self.config()
-        if config is None:
-            return None
-        shape = ModelShape.from_config(config).for_version(self.version)
+        try:
+            config = self.config()
+            if config is None:
+                return None
+            shape = ModelShape.from_config(config).for_version(self.version)
+        except ConfigUnreadable:
+            return None  # said as missing by whoever needs the shape
         return shape.without_sliding_pool() if self.switch("disable_hybrid_swa_memory") else shape
 
     @cached_property
@@ -152,11 +158,14 @@ class Deployment:
         """The draft's shape: its own config, or the target's prediction layers when it names no other model."""
         if not self.has_draft:
             return None
-        config = self.config(draft=True)
-        if config is None and not self.text("speculative_draft_model_path"):
-            target = self.config()
-            config = target if target and "num_nextn_predict_layers" in json.dumps(target) else None
-        return None if config is None else ModelShape.from_config(config, draft=True)
+        try:
+            config = self.config(draft=True)
+            if config is None and not self.text("speculative_draft_model_path"):
+                target = self.config()
+                config = target if target and "num_nextn_predict_layers" in json.dumps(target) else None
+            return None if config is None else ModelShape.from_config(config, draft=True)
+        except ConfigUnreadable:
+            return None
 
     # speculative decoding -----------------------------------------------------------------------------------------
 
@@ -186,7 +195,7 @@ class Deployment:
 
     @property
     def before_gib(self) -> Known | None:
-        return self.fact("weights_before_gib", "")
+        return _positive(self.fact("weights_before_gib", ""))
 
     @property
     def after_gib(self) -> Known | None:
@@ -218,7 +227,7 @@ class Deployment:
 
     @property
     def context_len(self) -> int:
-        known = self.fact("context_len") or self.number("context_length")
+        known = _positive(self.fact("context_len")) or _positive(self.number("context_length"))
         if known is not None:
             return int(known.value)
         return self.shape.context_len if self.shape else 0
@@ -302,7 +311,7 @@ class Deployment:
     @property
     def pool_tokens(self) -> Known | None:
         """Tokens of one pool (one data-parallel rank), as printed."""
-        return self.fact("kv_pool", "") or self.fact("kv_pool", "full")
+        return _positive(self.fact("kv_pool", "") or self.fact("kv_pool", "full"))
 
     # concurrency --------------------------------------------------------------------------------------------------
 
@@ -343,7 +352,7 @@ class Deployment:
     @property
     def tokens_per_request(self) -> Known | None:
         """Pool tokens that one running request holds, as observed under load."""
-        direct = self.fact("tokens_per_request")
+        direct = _positive(self.fact("tokens_per_request"))
         if direct is not None:
             return direct
         usage, running, pool = self.fact("usage_p50", ""), self.fact("running_p50"), self.pool_tokens
@@ -374,7 +383,12 @@ class Deployment:
 
     @property
     def card_mib(self) -> Known | None:
-        return self.lowest("gpu_memory_mib")
+        return _positive(self.lowest("gpu_memory_mib"))
+
+
+def _positive(known: Known | None) -> Known | None:
+    """A figure that divides: nothing, or less, is no figure."""
+    return known if known is not None and known.value > 0 else None
 
 
 def missing_shape() -> Missing:

@@ -7,7 +7,7 @@ from math import floor
 
 from tools.capacity import pools, versions
 from tools.capacity.deployment import Deployment, missing_pool, missing_shape
-from tools.capacity.sums import GB, GIB, Missing, Sum, provenance
+from tools.capacity.sums import GB, GIB, Known, Missing, Sum, provenance
 from transcripts.facts import Facts
 
 _RESERVE_BYTES = 10 * GIB
@@ -195,7 +195,8 @@ def _numa(server: Deployment, per_rank: int) -> str:
     A node's own MemFree leaves out the page cache, which gives way; so the machine's available memory is shared out.
     Empty where nodes are not known.
     """
-    totals = {fact.scope: float(fact.value) for fact in server.facts.all("numa_total_bytes")}
+    read = ((fact.scope, Known.of(fact)) for fact in server.facts.all("numa_total_bytes"))
+    totals = {node: known.value for node, known in read if known is not None and known.value > 0}
     if len(totals) < 2:
         return ""
     share = -(-server.ranks_here // len(totals)) * per_rank

@@ -192,7 +192,7 @@ class Catalogue:
         # Without a flag of its own DP attention takes over --dp-size, so replicas would have to go.
         if server.replicas > 1 and not versions.has_attention_dp_flag(server.version):
             return
-        for dp in range(2, server.tp + 1):
+        for dp in range(2, min(server.tp, shape.attention_heads) + 1):
             if dp != self._now.settings.dp and divides_attention(shape, server.tp, dp):
                 yield self._dp_move(dp)
 

@@ -132,8 +132,17 @@ class ModelShape:
         """Read a config.json as parsed from JSON.
 
         `draft`: the config is a draft model's, or a target's whose prediction layers are the draft.
-        Raises ConfigUnreadable where a dimension is missing.
+        Raises ConfigUnreadable where a dimension is missing or is no number.
         """
+        try:
+            return cls._read(config, draft)
+        except (ValueError, TypeError, KeyError, ZeroDivisionError, AttributeError, OverflowError) as error:
+            raise ConfigUnreadable(
+                f"config.json has a dimension that cannot be read ({error}).", "Give the config.json of the model."
+            ) from error
+
+    @classmethod
+    def _read(cls, config: Config, draft: bool) -> ModelShape:
         text = text_part(config)
         layers = _number(text, "num_hidden_layers", "n_layer", "n_layers", "num_layers")
         heads = _number(text, "num_attention_heads", "n_head", "n_heads")

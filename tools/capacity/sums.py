@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from math import isfinite
 from types import MappingProxyType
 from typing import Final
 
@@ -103,6 +104,8 @@ class Known:
         try:
             value = float(fact.value)
         except ValueError:
+            return None
+        if not isfinite(value):
             return None
         return Known(value, fact.grade, fact.source)
 
