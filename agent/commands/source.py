@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
-    from tools.source import Source
+    from tools.source import FlagCatalogue, Rule, Source
     from tools.source.launch import Problem
 
 VERSION = click.option("--version", "version", metavar="V", help="Version of SGLang, like 0.5.9.")
@@ -70,6 +70,24 @@ async def _version_on(target: str) -> str:
     return version
 
 
+def _known(
+    version: str | None, path: Path | None, host: str | None = None
+) -> tuple[FlagCatalogue, Sequence[Rule], Source | None]:
+    """Flags and handler rules of a version; where the source is not to be had, those that ship, and a word of it."""
+    from tools.source.released import catalogue_of
+    from transcripts.errors import Inconclusive
+
+    try:
+        source = asyncio.run(_open(version, path, host))
+    except Inconclusive as error:
+        shipped = catalogue_of(version) if version and path is None else None
+        if shipped is None:
+            raise
+        click.echo(f"{error.message} Flags are from the catalogue that ships; help and rules are missing.", err=True)
+        return shipped, (), None
+    return source.catalogue(), source.handler_rules(), source
+
+
 @click.command()
 @click.argument("query", nargs=-1)
 @VERSION
@@ -79,15 +97,16 @@ def flags(query: tuple[str, ...], version: str | None, path: Path | None, as_jso
     """List the flags of a version, or those that QUERY is found in."""
     from tools.source.toolset import describe
 
-    source = asyncio.run(_open(version, path))
-    catalogue = source.catalogue()
+    catalogue = _known(version, path)[0]
     words = " ".join(query)
     found = catalogue.matching(words) if words else list(catalogue.flags)
     if as_json:
-        _print({"version": source.version, "flags": [flag.document() for flag in found]})
+        _print({"version": catalogue.version, "flags": [flag.document() for flag in found]})
     elif not found:
         near = ", ".join(catalogue.nearest(words))
-        click.echo(f"no flag of sglang {source.version} is about {words!r}." + (f" Nearest: {near}." if near else ""))
+        click.echo(
+            f"no flag of sglang {catalogue.version} is about {words!r}." + (f" Nearest: {near}." if near else "")
+        )
     elif words:
         click.echo("\n".join(describe(flag) for flag in found))
     else:
@@ -138,15 +157,16 @@ def rules(flag: str, version: str | None, path: Path | None, as_json: bool) -> i
 @JSON
 def check(command: str, version: str | None, host: str | None, path: Path | None, as_json: bool) -> int:
     """Check the launch command COMMAND (quote it; `-` reads standard input) against a version."""
-    from tools.source import check_command
+    from tools.source import parse_launch
+    from tools.source.launch import check as checked
 
     text = sys.stdin.read() if command == "-" else command
-    source = asyncio.run(_open(version, path, host))
-    found = check_command(text, source)
+    catalogue, rules_of_handlers, _ = _known(version, path, host)
+    found = checked(parse_launch(text, catalogue), catalogue, rules_of_handlers)
     if as_json:
-        _print({"version": source.version, "problems": [problem.document() for problem in found]})
+        _print({"version": catalogue.version, "problems": [problem.document() for problem in found]})
     else:
-        _say(found, f"sglang {source.version} takes this command as it stands.")
+        _say(found, f"sglang {catalogue.version} takes this command as it stands.")
     return 3 if any(problem.severity == "error" for problem in found) else 0
 
 
@@ -172,16 +192,14 @@ def upgrade(before: str, after: str, command: str | None, as_json: bool) -> int:
     from tools.source.pools import pool_notes
     from tools.source.upgrade import compare, for_command
 
-    async def both() -> tuple[Source, Source]:
-        return await _open(before, None), await _open(after, None)
-
-    old, new = asyncio.run(both())
-    result = compare(old.catalogue(), new.catalogue())
+    old, _, old_source = _known(before, None)
+    new, new_rules, new_source = _known(after, None)
+    result = compare(old, new)
     problems: tuple[Problem, ...] = ()
     if command is not None:
-        _, problems = for_command(command, old.catalogue(), new.catalogue(), result, new.handler_rules())
-        launch = parse_launch(command, old.catalogue())
-        problems = (*problems, *asyncio.run(pool_notes(launch, old, new)))
+        _, problems = for_command(command, old, new, result, new_rules)
+        if old_source is not None and new_source is not None:
+            problems += asyncio.run(pool_notes(parse_launch(command, old), old_source, new_source))
     if as_json:
         _print(
             {

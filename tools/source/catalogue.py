@@ -6,10 +6,8 @@ Read from the syntax tree once, then from a plain JSON file beside the tree.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Any, Final
 
 from tools.source.errors import UnknownFlag
@@ -207,8 +205,3 @@ def _unpack(value: Any) -> Any:
         if "float" in value:
             return float(value["float"])
     return tuple(_unpack(each) for each in value) if isinstance(value, list) else value
-
-
-def shipped(folder: Path) -> Iterable[str]:
-    """Versions whose compact catalogue lies in a folder."""
-    return sorted(path.name.removesuffix(".json") for path in folder.glob("*.json"))

@@ -22,7 +22,7 @@ from tools.source.rule_scan import Rule
 from tools.source.rules import HANDLERS, Family, Follower, about, family_of, readers, scan_handlers
 from tools.source.store import Placed
 
-FORMAT: Final = 7
+FORMAT: Final = 8
 READERS_SHOWN: Final = 8
 HANDLERS_SHOWN: Final = 10
 SECONDS: Final = 20.0

@@ -7,6 +7,7 @@ One walk over each function of a file. A condition is kept as text in which a fl
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
@@ -99,6 +100,7 @@ class Scanner:
         self._own = False
         self.rules: list[Rule] = []
         self.calls: list[CallSite] = []
+        self._texts: dict[int, tuple[ast.AST, str]] = {}
 
     def scan(self, tree: ast.Module) -> list[Rule]:
         """Every rule of the file, in the order of its lines."""
@@ -316,19 +318,24 @@ class Scanner:
 
     def text(self, node: ast.AST) -> str:
         """An expression on one line, flags by their bare destination."""
+        kept = self._texts.get(id(node))
+        if kept is None:
+            kept = self._texts[id(node)] = (node, self._written(node))  # holds the node, so that its id stays its own
+        return kept[1]
+
+    def _written(self, node: ast.AST) -> str:
         try:
-            return " ".join(ast.unparse(_Bare(self).visit(ast.parse(ast.unparse(node), mode="eval").body)).split())
-        except (SyntaxError, RecursionError, ValueError):
+            text = " ".join(ast.unparse(node).split())
+        except (RecursionError, ValueError):
             return "..."
-
-
-class _Bare(ast.NodeTransformer):
-    def __init__(self, scanner: Scanner) -> None:
-        self._scanner = scanner
-
-    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        name = self._scanner._flag(node)
-        return ast.Name(name, ast.Load()) if name is not None else self.generic_visit(node)
+        spelled = {
+            each.attr: ast.unparse(each)
+            for each in ast.walk(node)
+            if isinstance(each, ast.Attribute) and self._flag(each)
+        }
+        for name, full in spelled.items():
+            text = re.sub(rf"(?<![\w.]){re.escape(full)}(?!\w)", name, text)
+        return text
 
 
 def denied(test: ast.expr) -> ast.expr:

@@ -19,7 +19,9 @@ from typing import Any, BinaryIO, Final
 HITS_LIMIT: Final = 100_000
 LINE_LIMIT: Final = 2_000
 FOLDERS_LIMIT: Final = 12
-FEW_FILES: Final = 24
+FEW_FILES: Final = 64
+ENDINGS_LIMIT: Final = 4
+CHEAP: Final = re.compile(r"(?:[\w \-.:/]|\\[^\w])+", re.ASCII)  # compiled in microseconds
 NUMBER: Final = re.compile(r":(\d+):")
 
 
@@ -66,7 +68,7 @@ class Tree:
         chosen = set(wanted)
         found: dict[str, set[int]] = {}
         stopped = False
-        for place, name in self._places(wanted):
+        for place, name in self._places(wanted, cheap=not ignore_case and CHEAP.fullmatch(pattern) is not None):
             printed = self._ask(pattern, place, "content", name, ignore_case)
             stopped = stopped or len(printed) >= HITS_LIMIT
             for line in printed:
@@ -78,7 +80,7 @@ class Tree:
     def holding(self, literal: str, wanted: list[str], *, ignore_case: bool) -> list[str]:
         """The files that hold a literal text."""
         found: set[str] = set()
-        for place, name in self._places(wanted):
+        for place, name in self._places(wanted, cheap=not ignore_case):
             printed = self._ask(re.escape(literal), place, "files_with_matches", name, ignore_case)
             found.update(name[len(self.prefix) :] for name in printed)
         return [path for path in wanted if path in found]
@@ -103,15 +105,17 @@ class Tree:
                 return (path, int(found[1])) if path in chosen else None
         return None
 
-    def _places(self, wanted: list[str]) -> list[tuple[str, str | None]]:
+    def _places(self, wanted: list[str], *, cheap: bool) -> list[tuple[str, str | None]]:
         """Where to search so that all wanted files are met and few others; then the hidden ones, one by one."""
         seen = [path for path in wanted if path not in self.hidden]
-        alone = [(self.prefix + path, None) for path in wanted if path in self.hidden]
-        if len(seen) == 1:
-            return [(self.prefix + seen[0], None), *alone]
-        folders = self._folders(seen)
-        name = self._one_extension(seen)
-        return [((self.prefix + folder).rstrip("/"), name) for folder in folders] + alone
+        alone: list[tuple[str, str | None]] = [(self.prefix + path, None) for path in wanted if path in self.hidden]
+        if len(seen) == 1 or (cheap and len(seen) <= FEW_FILES):
+            return [*((self.prefix + path, None) for path in seen), *alone]
+        groups = self._by_ending(seen)
+        found: list[tuple[str, str | None]] = []
+        for glob, group in groups.items():
+            found += [((self.prefix + folder).rstrip("/"), glob) for folder in self._folders(group)]
+        return found + alone
 
     def _folders(self, wanted: list[str]) -> list[str]:
         """The fewest useful folders that hold all wanted files."""
@@ -127,14 +131,16 @@ class Tree:
             tops.append(above)
         return sorted(tops)
 
-    def _one_extension(self, wanted: list[str]) -> str | None:
-        """`*.EXT`, the one form of glob the engine gets right, if all wanted files have that ending."""
-        endings = {path.rpartition("/")[2].rpartition(".")[2] for path in wanted}
-        if len(endings) != 1:
-            return None
-        ending = endings.pop()
-        glob = f"*.{ending}"
-        return glob if ending.isalnum() and glob not in self.bases else None
+    def _by_ending(self, wanted: list[str]) -> dict[str | None, list[str]]:
+        """The files by `*.EXT`, the one form of glob the engine gets right; all under None where that does not do."""
+        groups: dict[str | None, list[str]] = {}
+        for path in wanted:
+            ending = path.rpartition("/")[2].rpartition(".")[2]
+            glob = f"*.{ending}"
+            if not ending.isalnum() or glob in self.bases or len(groups) > ENDINGS_LIMIT:
+                return {None: wanted}
+            groups.setdefault(glob, []).append(path)
+        return groups
 
 
 def search(tree: Tree, request: dict[str, Any]) -> dict[str, Any]:

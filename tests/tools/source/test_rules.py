@@ -16,7 +16,7 @@ HICACHE = (
     ("override", ("'mooncake'", "layer_first", "hicache_mem_layout = 'page_first'"), "srt/server_args.py"),
     ("override", ("MiMoV2FlashForCausalLM", "swa_full_tokens_ratio = 1.0"), "srt/server_args.py"),
     ("override", ("Step3p5ForCausalLM", "swa_full_tokens_ratio = 1.0"), "srt/server_args.py"),
-    ("raise", ("requested_bytes > available_bytes", "10 * 1024 ** 3", "Not enough host memory"), "srt/mem_cache/memory_pool_host.py"),
+    ("raise", ("requested_bytes > available_bytes", "10 * 1024 ** 3"), "srt/mem_cache/memory_pool_host.py"),
     ("assert", ("self.size <= device_pool.size",), "srt/mem_cache/memory_pool_host.py"),
     ("raise", ("SGLANG_ENABLE_SPEC_V2", "disaggregation_decode_enable_offload_kvcache"), "srt/server_args.py"),
 )  # fmt: skip
@@ -66,8 +66,10 @@ def test_a_local_rule_is_read_from_the_tree_that_has_it(tmp_path: Path) -> None:
     srt = tmp_path / "sglang" / "srt"
     srt.mkdir(parents=True)
     (srt / "server_args.py").write_text(
-        "from dataclasses import dataclass\n\n\n@dataclass\nclass ServerArgs:\n    depth: int = 3\n    cut: bool = False\n\n"
-        "    def __post_init__(self):\n        if self.cut and self.depth > 8:\n            raise ValueError('too deep to cut')\n\n"
+        "from dataclasses import dataclass\n\n\n"
+        "@dataclass\nclass ServerArgs:\n    depth: int = 3\n    cut: bool = False\n\n"
+        "    def __post_init__(self):\n        if self.cut and self.depth > 8:\n"
+        "            raise ValueError('too deep to cut')\n\n"
         "    @staticmethod\n    def add_cli_args(parser):\n"
         "        parser.add_argument('--depth', type=int, default=ServerArgs.depth)\n"
         "        parser.add_argument('--cut', action='store_true')\n"

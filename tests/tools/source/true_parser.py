@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Run as a script: the real parser of a tree, its heavy imports replaced by stand-ins, printed as JSON.
 
     python true_parser.py FOLDER_WITH_SGLANG

@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.tools.source.trees import VERSIONS, tree
+from tools.source.launch import check, parse_launch
+from tools.source.released import catalogue_of, versions
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_catalogue_that_ships_is_that_of_the_tree(version: str) -> None:
+    shipped = catalogue_of(version)
+    assert shipped is not None
+    assert shipped.flags == tuple(replace(flag, help="") for flag in tree(version).catalogue().flags)
+    assert version in versions()
+
+
+def test_a_command_is_checked_without_a_tree() -> None:
+    catalogue = catalogue_of("0.5.9")
+    assert catalogue is not None
+    (problem,) = check(parse_launch("sglang serve --model-path m --max-num-seqs 4", catalogue), catalogue, ())
+    assert problem.instead == "--max-running-requests"
+
+
+def test_a_version_that_does_not_ship_is_none() -> None:
+    assert catalogue_of("9.9.9") is None
