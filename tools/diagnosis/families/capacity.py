@@ -21,7 +21,7 @@ from tools.diagnosis.clues import (
     symptom,
     when,
 )
-from tools.diagnosis.model import Actions, Question
+from tools.diagnosis.model import Actions, Proposal, Question
 from tools.diagnosis.view import View
 
 _IDLE_CACHE = either(below("usage_p95", 0.75), below("usage_max", 0.75), symptom("cache_idle"))
@@ -137,11 +137,7 @@ def _grow_pool(view: View) -> Actions:
                 "halves the bytes per token, so about twice the tokens; check quality on this GPU first",
             )
         )
-    changes.append(
-        raise_fraction(
-            view, "more of the card for the pool, only as far as the memory free after all graphs allows", 0.02
-        )
-    )
+    changes += _more_of_the_card(view)
     if view.on("--enable-dp-attention"):
         changes.append(
             step(
@@ -162,16 +158,49 @@ def _grow_pool(view: View) -> Actions:
             HICACHE_FOR_RUNNING,
         ),
         alternatives=(
-            (
-                "data-parallel attention for MLA models",
-                "each group keeps its own pool; the size that pays must be computed",
-            ),
+            *_other_levers(view),
             ("more GPUs or a smaller checkpoint", "when no lever above is left"),
         ),
         expected=(("a larger max_total_num_tokens", "ready line of the log"),),
         verify=(
             ("token usage, p95", 900, "below 0.92", "retractions as before"),
             ("retractions per hour", 3600, "none", "any"),
+        ),
+    )
+
+
+def _more_of_the_card(view: View) -> list[Proposal]:
+    """A higher fraction, only as far as what is free after all graphs allows; none where that is known to be nothing."""
+    from tools.capacity import gpu_budget
+
+    why = "more of the card for the pool, only as far as the memory free after all graphs allows"
+    budget, now = gpu_budget(view.facts), view.value("--mem-fraction-static")
+    if budget.free_gib is None or now is None:
+        return [raise_fraction(view, why, 0.02)]
+    largest = budget.largest_fraction
+    if largest is None or largest < now + 0.005:
+        return []
+    to = int(largest * 1000) / 1000
+    return [step(view, "raise", "--mem-fraction-static", to, f"{why}: {budget.free_gib:g} GiB", unit="fraction")]
+
+
+def _other_levers(view: View) -> tuple[tuple[str, str], ...]:
+    """Levers of the arithmetic with their factors and risks, the largest gain first; a word where none is computed."""
+    from tools.capacity import Lever, levers
+
+    found = [one for one in levers(view.facts) if isinstance(one, Lever) and one.fits and one.factor > 1.05]
+    found.sort(key=lambda one: -one.factor)
+    said = [
+        (
+            f"{one.name}: {one.factor:.2f} x tokens",
+            "; ".join(text for text in (one.why_not, one.risk, one.binds) if text),
+        )
+        for one in found[:4]
+    ]
+    return tuple(said) or (
+        (
+            "data-parallel attention for MLA models",
+            "each group keeps its own pool; the size that pays must be computed",
         ),
     )
 
@@ -195,7 +224,8 @@ def _rejected_input(view: View) -> Seen | None:
 
 
 def _context_over_pool(view: View) -> Seen | None:
-    pool, context = view.number("kv_pool", ""), view.number("context_len") or view.value("--context-length")
+    scope = "full" if view.facts.get("kv_pool", "full") else ""
+    pool, context = view.number("kv_pool", scope), view.number("context_len") or view.value("--context-length")
     if pool is None or context is None or pool >= context:
         return None
     return Seen(f"pool of {pool:g} tokens, context {context:g}", view.sources("kv_pool", "context_len"))
@@ -607,7 +637,7 @@ ENTRIES = (
             ),
         ),
         against=(
-            Clue(2, symptom("forgets_conversations"), "what suffers is reuse, not admission"),
+            Clue(4, symptom("forgets_conversations"), "what suffers is reuse, not admission"),
             Clue(2, _FULL_CACHE, "KV is full"),
             _NOT_MEMORY_FAILURE,
         ),

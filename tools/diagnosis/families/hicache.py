@@ -481,6 +481,7 @@ ENTRIES = (
             Clue(2, said("host_pool_not_larger"), "the host pool is not larger than the GPU pool"),
         ),
         against=(
+            Clue(3, symptom("unique_prompts", "single_pass"), "prompts do not come back"),
             Clue(3, _KILLED, "the host has no room"),
             Clue(3, said("host_pool_refused", "pin_failed"), "the host has no room"),
             Clue(2, symptom("never_read"), "nothing is read at all"),

@@ -510,7 +510,7 @@ ENTRIES = (
                 "memory runs out while serving",
             ),
             Clue(2, both(symptom("prefill_graphs"), _GENERIC_OOM), "prefill graphs hold memory"),
-            Clue(1, setting_above("--chunked-prefill-size", 16384), "large chunks"),
+            Clue(1, both(setting_above("--chunked-prefill-size", 16384), _GENERIC_OOM), "large chunks"),
             Clue(1, both(_little_left, _GENERIC_OOM), "little was left after start"),
         ),
         against=(

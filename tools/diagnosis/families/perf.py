@@ -512,7 +512,9 @@ ENTRIES = (
                 both(
                     symptom("one_tenant"),
                     symptom("long_prompts"),
-                    symptom("slow_ttft", "requests_wait", "stalls", "slow_decode"),
+                    either(
+                        symptom("slow_ttft", "requests_wait", "stalls", "slow_decode"), above("prefill_queue_p50", 3)
+                    ),
                 ),
                 "everyone waits behind one sender's long prompt",
             ),

@@ -854,7 +854,7 @@ ENTRIES = (
                 both(said("illegal_access", "index_out_of_bounds", "nan"), lacks(_HICACHE), lacks(_DRAFT)),
                 "a kernel faults",
             ),
-            Clue(2.5, said("pool_leak"), "the server reports a leak of its pool"),
+            Clue(4, said("pool_leak"), "the server reports a leak of its pool"),
             Clue(
                 2,
                 both(symptom("garbled_output"), lacks(flag("--kv-cache-dtype")), lacks(symptom("fp8_kv"))),

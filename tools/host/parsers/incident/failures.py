@@ -60,14 +60,17 @@ _PHASES: Final[tuple[tuple[str, str], ...]] = (
     ("logits", r"logprob|logits_processor|compute_.*logprobs|lm_head|log_softmax|_get_logits"),
     (
         "multimodal",
-        r"image[_ ]?process|pixtral|vision|visual|\bvit\b|get_image_feature|embed_mm|mm_utils|general_mm_embed|image request|\bimages?\b|siglip|pixel_values|preprocess",
+        r"image[_ ]?process|pixtral|vision|visual|\bvit\b|get_image_feature|embed_mm|mm_utils|general_mm_embed|image request|\bimages?\b|\bpictures?\b|siglip|pixel_values|preprocess",
     ),
     ("warmup", r"warm-?up|self-?test|_execute_server_warmup"),
     (
         "decode",
         r"forward_decode|decode oom|decode (?:dies|fails)|oom (?:in|at|during|while) decod\w*|decode_out_of|retract|verify|in decode|during decod\w+|decode (?:step|batch)|spec.*verify",
     ),
-    ("prefill", r"forward_extend|prefill|indexer|mqa_logits|extend_batch|fused_moe workspace|fused_moe|chunk"),
+    (
+        "prefill",
+        r"forward_extend|models/\w+\.py.{0,40}in forward|forward_absorb|forward_normal|prefill|indexer|mqa_logits|extend_batch|fused_moe workspace|fused_moe|chunk",
+    ),
     (
         "pools",
         r"init_memory_pool|memory[_ ]pool|before the server is up|kv cache allocat|init_cuda_graphs|alloc.*kv (?:cache|pool)|req_to_token|before ready",

@@ -98,7 +98,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ("gpu_memory_out", rf"{_OOM}|out of resources"),
     (
         "serves_then_fails",
-        r"(?:under load|hours later|hours into|after (?:some|a few|two|three|\d+)? ?(?:hours|minutes|days)|during (?:the )?(?:benchmark|traffic|prefill|decode)|first (?:real |image )?requests?|(?:twice|once) today|while serving|at (?:high|higher) (?:load|concurrency|request rates?)|on (?:long|large|big) (?:prompts?|requests?)|\d+k?[- ]?(?:token|k)? ?(?:text )?(?:prefill|prompt)|when (?:requests|traffic|load)|crashes under)",
+        r"the moment (?:some|a|the)|(?:pastes?|uploads?|attach\w*) |short (?:chats?|prompts?|requests?) (?:are|is|work\w*) fine|every (?:few )?(?:hundred|thousand)|once a day|every (?:day|night|few hours)|(?:under load|hours later|hours into|after (?:some|a few|two|three|\d+)? ?(?:hours|minutes|days)|during (?:the )?(?:benchmark|traffic|prefill|decode)|first (?:real |image )?requests?|(?:twice|once) today|while serving|at (?:high|higher) (?:load|concurrency|request rates?)|on (?:long|large|big) (?:prompts?|requests?)|\d+k?[- ]?(?:token|k)? ?(?:text )?(?:prefill|prompt)|when (?:requests|traffic|load)|crashes under)",
     ),
     (
         "dies_at_start",
@@ -153,14 +153,14 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ),
     ("prefill_graphs", r"prefill (?:cuda )?graphs?|piecewise|cuda-graph-backend-prefill"),
     ("outside_pytorch", r"non-pytorch|outside pytorch|deepep|low[_-]latency (?:mode|buffers)|symmetric memory|nvshmem"),
-    ("workspace", r"workspace"),
+    ("workspace", r"(?<!sgl-)\bworkspace\b"),
     (
         "gpu0_heavier",
-        r"(?:gpu ?0|first gpu|gpu zero|rank 0|device 0|cuda:0|one gpu|one card|one rank).{0,80}(?:less free|more memory|fuller|heavier|falls over|runs out|out of memory|oom|extra|ahead|higher|gib more|gb more|\+ ?\d+|several gigabytes|uses? more)|(?:out of memory|oom) (?:on|in) (?:the )?(?:first gpu|gpu ?0)|(?:the rest|others?) (?:are|is) fine|more (?:memory )?on (?:gpu ?0|the first)",
+        r"(?:gpu|card|device|cuda)[ :-]?(?:0|zero)\b.{0,80}(?:less|more|fuller|heavier|grows|higher|first to|runs out|oom|extra)|(?:less|more) (?:free )?(?:memory )?(?:free )?on (?:gpu|card|device) ?0|only (?:gpu|card|device) ?0|(?:gpu ?0|first gpu|gpu zero|rank 0|device 0|cuda:0|one gpu|one card|one rank).{0,80}(?:less free|more memory|fuller|heavier|falls over|runs out|out of memory|oom|extra|ahead|higher|gib more|gb more|\+ ?\d+|several gigabytes|uses? more)|(?:out of memory|oom) (?:on|in) (?:the )?(?:first gpu|gpu ?0)|(?:the rest|others?) (?:are|is) fine|more (?:memory )?on (?:gpu ?0|the first)",
     ),
     (
         "gpu0_processes",
-        r"(?:gpu ?0|first gpu).{0,60}(?:lists?|shows?|has|holds).{0,60}process|extra (?:python )?process(?:es)?|\d+ (?:extra )?(?:python )?processes? (?:of|at|with) ~?\d|cuda contexts?",
+        r"(?:gpu|card|device) ?0:? .{0,20}\b(?:[2-9]|\d\d) (?:python |sglang )?process|(?:gpu ?0|first gpu).{0,60}(?:lists?|shows?|has|holds).{0,60}process|extra (?:python )?process(?:es)?|\d+ (?:extra )?(?:python )?processes? (?:of|at|with) ~?\d|cuda contexts?",
     ),
     (
         "image_work",
@@ -198,7 +198,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "slow_ttft",
-        rf"ttft.{{0,20}}\d.{{0,12}}->|(?:forever|ages|so long|very long) to (?:begin|start|answer)|(?:requests?|prompts?) (?:take|need)s? (?:forever|ages|minutes) to|{_TTFT}.{{0,60}}{_SLOW}|{_SLOW}.{{0,30}}{_TTFT}|ttft \d+|first token takes",
+        rf"see nothing for|(?:first|initial) (?:word|response|byte|answer|output)s? .{{0,30}}(?:late|slow|minute|seconds|long)|ttft.{{0,20}}\d.{{0,12}}->|(?:forever|ages|so long|very long) to (?:begin|start|answer)|(?:requests?|prompts?) (?:take|need)s? (?:forever|ages|minutes) to|{_TTFT}.{{0,60}}{_SLOW}|{_SLOW}.{{0,30}}{_TTFT}|ttft \d+|first token takes",
     ),
     (
         "prefill_slow",
@@ -218,7 +218,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "one_tenant",
-        r"one (?:customer|tenant|user|client)(?:'s)?\b|(?:others?|everyone else|everybody else)(?:'s)?\b.{0,40}waits?|one (?:tenant|user|client|customer|huge prompt|long prompt|long request|big (?:prompt|request))|(?:single|one) (?:long|huge|large|big) (?:prompt|request|document)|everybody else|everyone else|other (?:users|tenants|clients)|noisy neighbo",
+        r"one (?:of our )?(?:customers?|teams?|jobs?|callers?)\b.{0,40}(?:sends?|submits?|uploads?|posts?)|all (?:the )?others\b|one (?:customer|tenant|user|client)(?:'s)?\b|(?:others?|everyone else|everybody else)(?:'s)?\b.{0,40}waits?|one (?:tenant|user|client|customer|huge prompt|long prompt|long request|big (?:prompt|request))|(?:single|one) (?:long|huge|large|big) (?:prompt|request|document)|everybody else|everyone else|other (?:users|tenants|clients)|noisy neighbo",
     ),
     (
         "many_conversations",
@@ -247,7 +247,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     # cache reuse
     (
         "forgets_conversations",
-        r"(?:go|come|went|came|gets?|going) back to (?:a |an |the )?(?:conversation|chat|session|older|earlier)|forgets?|(?:older|old|earlier|previous|first|returning) (?:conversation|chat|session|prefix)\w*.{0,60}(?:slow|cold|again|recomput|evict|lost|gone|miss|first token|full prefill)|re-?query after|(?:recomput\w+|prefill\w*|comput\w+) (?:again|from scratch|everything|the whole)|evict\w* .{0,30}(?:prefix|conversation)|turn .{0,20}(?:as slow|cold)|conversations? .{0,30}evicted",
+        r"(?:come|comes|came|coming|return|returns|returned|returning)\b(?: back)?.{0,60}(?:wait|slow|cold|as if (?:they|it|he|she) (?:were|was)|like new|from scratch|again)|(?:second|next|later|repeat) (?:visit|turn|request|question|call).{0,40}(?:cold|same as|as slow|from scratch|recomput)|follow-?ups?.{0,60}(?:slow|scratch|cold|recomput|full)|(?:go|come|went|came|gets?|going) back to (?:a |an |the )?(?:conversation|chat|session|older|earlier)|forgets?|(?:older|old|earlier|previous|first|returning) (?:conversation|chat|session|prefix)\w*.{0,60}(?:slow|cold|again|recomput|evict|lost|gone|miss|first token|full prefill)|re-?query after|(?:recomput\w+|prefill\w*|comput\w+) (?:again|from scratch|everything|the whole)|evict\w* .{0,30}(?:prefix|conversation)|turn .{0,20}(?:as slow|cold)|conversations? .{0,30}evicted",
     ),
     (
         "hit_rate_low",
@@ -271,7 +271,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "unique_prompts",
-        r"(?:unique|distinct|different|unrelated|random) (?:prompts?|documents?|requests?|inputs?)|no (?:shared|common) prefix|never repeat|single[- ]pass|one[- ]shot|every prompt is (?:new|different)",
+        r"(?:every|each) (?:request|prompt|document|user|query) (?:is|has|carries|brings) (?:a |an )?(?:different|new|unique|own|another)|nothing (?:is )?(?:shared|repeated|in common)|(?:unique|distinct|different|unrelated|random) (?:prompts?|documents?|requests?|inputs?)|no (?:shared|common) prefix|never repeat|single[- ]pass|one[- ]shot|every prompt is (?:new|different)",
     ),
     ("single_pass", r"single[- ]pass|decode[- ]bound|one[- ]shot|batch job|read once"),
     (
@@ -317,7 +317,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "no_benefit",
-        r"no (?:benefit|gain|improvement|difference|faster|effect|speed-?up)|not (?:any )?faster|(?:does|did) (?:not|nothing) (?:help|improve|to)|useless|same (?:ttft|speed|throughput)|nothing gained|doesn't help",
+        r"(?:latency|ttft|throughput|speed|performance|numbers?) (?:is|are|stays?|remains?) (?:about |roughly |exactly )?(?:the same|unchanged|equal|identical)|same or (?:a bit )?worse|no change|made no difference|changes nothing|rather the opposite|no (?:benefit|gain|improvement|difference|faster|effect|speed-?up)|not (?:any )?faster|(?:does|did) (?:not|nothing) (?:help|improve|to)|useless|same (?:ttft|speed|throughput)|nothing gained|doesn't help",
     ),
     (
         "allocated_twice",
