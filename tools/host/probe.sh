@@ -5,7 +5,7 @@ PATH=/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/bin:/opt/rocm/bin; export PATH
 SYSTEMD_PAGER=cat; SYSTEMD_PAGERSECURE=1; export SYSTEMD_PAGER SYSTEMD_PAGERSECURE
 umask 077
 M=@MARKER@
-PID= UNIT= PORT= CGROUP= MODEL= DRAFT= PACKAGE= DIST= GIT= VERSION= CONTAINER= PODMAN= LOG= BOOTLOG= SINCE= UNTIL=
+PID= UNIT= PORT= CGROUP= MODEL= DRAFT= PACKAGE= DIST= GIT= VERSION= CONTAINER= PODMAN= LOG= BOOTLOG= SINCE= UNTIL= MEMGROUP=
 found= routers= args= started= above= output=
 
 # Told to end, end everything of this session at once: what ran under `timeout` has a process group of its own.
@@ -78,7 +78,15 @@ PID=$(digits "$PID")
 
 if [ -n "$PID" ]; then
   args=$(head -c 100000 "/proc/$PID/cmdline" | tr '\n\000' ' \n')
+  # Of the groups it is in, the one with the smallest limit counts; without any limit its own.
   CGROUP=$(safe "$(sed -n 's/^0:://p' "/proc/$PID/cgroup" | head -n 1)")
+  group=$CGROUP least=
+  while [ "${group%/*}" != "$group" ]; do
+    limit=$(digits "$(cat "/sys/fs/cgroup$group/memory.max")")
+    if [ -n "$limit" ] && [ "$limit" -lt "${least:-9999999999999}" ]; then least=$limit CGROUP=$group; fi
+    group=${group%/*}
+  done
+  MEMGROUP=$(safe "$(sed -n 's/^[0-9]*:memory://p' "/proc/$PID/cgroup" | head -n 1)")
   UNIT=$(safe "$(tr '/' '\n' <"/proc/$PID/cgroup" | grep '\.service$' |
     grep -v -e '^user@' -e '^docker\.' -e '^containerd\.' -e '^podman' -e '^ssh' -e '^cron' | tail -n 1)")
   id=$(grep -oE '[0-9a-f]{64}' "/proc/$PID/cgroup" | tail -n 1)
@@ -196,7 +204,7 @@ fi
 emit discovery "$(
   printf '%s\n' "pid=$PID" "all_pids=$found" "unit=$UNIT" "port=$PORT" "cgroup=$CGROUP" "model=$MODEL" "draft=$DRAFT" \
     "package=$PACKAGE" "dist=$DIST" "git=$GIT" "version=$VERSION" "container=$CONTAINER" "podman=$PODMAN" \
-    "log=$LOG" "bootlog=$BOOTLOG" "since=$SINCE" "until=$UNTIL" "output=$output" "routers=$routers" \
+    "log=$LOG" "bootlog=$BOOTLOG" "memgroup=$MEMGROUP" "since=$SINCE" "until=$UNTIL" "output=$output" "routers=$routers" \
     "role=$(safe "$(after --disaggregation-mode "$args")")" "nodes=$(digits "$(after --nnodes "$args")")" \
     "node_rank=$(digits "$(after --node-rank "$args")")" "user=$(id -un)" "sid=$sid" "shell=$(safe "$SHELL")"
   for each in $found; do

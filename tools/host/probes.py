@@ -34,6 +34,7 @@ SLOTS: Final = (
     "BOOTLOG",
     "SINCE",
     "UNTIL",
+    "MEMGROUP",
 )
 
 # What the start of a server prints that anything is computed from, in every version from 0.4.6 to 0.5.23.
@@ -116,8 +117,15 @@ STANDARD: Final = (
         "cgroup",
         "grep -H . /sys/fs/cgroup$CGROUP/memory.max /sys/fs/cgroup$CGROUP/memory.high "
         "/sys/fs/cgroup$CGROUP/memory.current",
-        "memory limit of the server's group",
+        "memory limit of the server's group, or of the one above it that limits it most",
         "CGROUP",
+    ),
+    Probe(
+        "cgroup_v1",
+        "grep -H . /sys/fs/cgroup/memory$MEMGROUP/memory.limit_in_bytes "
+        "/sys/fs/cgroup/memory$MEMGROUP/memory.usage_in_bytes",
+        "the same where groups are of version 1",
+        "MEMGROUP",
     ),
     Probe(
         "unit",

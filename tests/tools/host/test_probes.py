@@ -43,6 +43,7 @@ SLOTS = {
     "BOOTLOG": "/root/sglang.log",
     "SINCE": "1796000000",
     "UNTIL": "1796001860",
+    "MEMGROUP": "/docker/" + "a" * 64,
 }
 MARKER = "0123456789abcdef" * 2
 

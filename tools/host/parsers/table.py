@@ -34,6 +34,7 @@ PARSERS: Final[Mapping[str, tuple[Parser, ...]]] = MappingProxyType(
         "meminfo": (memory.read_meminfo,),
         "numa": (memory.read_numa,),
         "cgroup": (memory.read_cgroup,),
+        "cgroup_v1": (memory.read_cgroup,),
         "hugepages": (memory.read_huge_pages,),
         "limits": (memory.read_limits,),
         "shm": (memory.read_disks,),
