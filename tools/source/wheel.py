@@ -6,6 +6,7 @@ Any platform's wheel will do: nothing in it is installed, imported or run.
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import shutil
 import subprocess
@@ -13,8 +14,10 @@ import sys
 import threading
 import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from difflib import get_close_matches
 from functools import partial
+from importlib import metadata
 from pathlib import Path
 from typing import Final
 
@@ -44,7 +47,7 @@ def download(version: str, folder: Path, progress: Progress, stop: threading.Eve
     """The wheel of a version, in `folder`. Raises SourceUnavailable when it is not to be had."""
     said = ""
     for python in PYTHONS:
-        code, said = _run([*_client(), *_arguments(version, python, folder)], version, progress, stop)
+        code, said = _run([*_client(), *_arguments(version, python, folder)], version, folder, progress, stop)
         wheels = sorted(folder.glob("*.whl"))
         if code == 0 and wheels:
             return wheels[0]
@@ -63,23 +66,53 @@ def _client() -> list[str]:
 
 
 def _arguments(version: str, python: str, folder: Path) -> list[str]:
-    options = ["--no-deps", "--only-binary=:all:", "--no-input", "--disable-pip-version-check", "--progress-bar=raw"]
+    options = ["--no-deps", "--only-binary=:all:", "--no-input", "--disable-pip-version-check"]
+    options.append("--progress-bar=raw" if _tells_progress() else "--progress-bar=off")
     platforms = [f"--platform={name}" for name in PLATFORMS]
     return ["download", *options, f"--python-version={python}", *platforms, f"--dest={folder}", f"sglang=={version}"]
 
 
-def _run(command: list[str], version: str, progress: Progress, stop: threading.Event) -> tuple[int, str]:
-    """Exit status and text of the package client; ended when `stop` is set."""
+def _tells_progress() -> bool:
+    """Whether this pip prints its progress for programs (from 24.1 on); an older one is watched through its files."""
+    try:
+        major, minor = (int(part) for part in metadata.version("pip").split(".")[:2])
+    except (metadata.PackageNotFoundError, ValueError):
+        return False
+    return (major, minor) >= (24, 1)
+
+
+def _arrived(folder: Path) -> int:
+    """Bytes of everything below a folder that grows while it is looked at."""
+    total = 0
+    for path in folder.rglob("*"):
+        with suppress(OSError):
+            total += path.stat().st_size if path.is_file() else 0
+    return total
+
+
+def _run(command: list[str], version: str, folder: Path, progress: Progress, stop: threading.Event) -> tuple[int, str]:
+    """Exit status and text of the package client, which works in `folder`; ended when `stop` is set."""
+    scratch = folder / "pip"
+    scratch.mkdir(exist_ok=True)
     process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env=os.environ | {"TMPDIR": str(scratch)},
     )
     finished = threading.Event()
+    quiet = not _tells_progress()
 
     def watch() -> None:
         while not finished.wait(0.1):
             if stop.is_set():
                 process.kill()
                 return
+            if quiet and (done := _arrived(scratch)):
+                progress(f"sglang {version}", done, None)
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
@@ -107,7 +140,9 @@ def _unavailable(version: str, said: str) -> SourceUnavailable:
         return SourceUnavailable(f"the package index has no sglang {version} (near: {', '.join(near)}).", ELSEWHERE)
     if "space left" in said:
         return SourceUnavailable(f"there is no room to fetch sglang {version}.", "Run `sglscout source prune`.")
-    return SourceUnavailable(f"sglang {version} could not be fetched from the package index.", ELSEWHERE)
+    reasons = [line.removeprefix("ERROR: ").strip() for line in said.splitlines() if "error" in line.lower()]
+    why = f": {reasons[-1][:160].rstrip('.')}" if reasons else ""
+    return SourceUnavailable(f"sglang {version} could not be fetched from the package index{why}.", ELSEWHERE)
 
 
 def wheel_version(wheel: Path) -> str:
