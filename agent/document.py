@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from agent.case import Case
 from agent.grounding import sentences
-from agent.story import logged, marks, memory_after, quoted, series
+from agent.story import decided, logged, marks, memory_after, quoted, series
 from transcripts.facts import Fact
 from transcripts.records import Finding, HypothesisRow, ReasonRow
 
@@ -29,6 +29,7 @@ def document(case: Case) -> Json:
         "at": case.opened.at,
         "target": _target(case),
         "complaint": case.complaint,
+        "decision": {"id": f"D{decided(case)}", "question": case.question},
         "claims": [claim.model_dump() for claim in case.claims],
         "diagnosis": _diagnosis(case),
         "answer": _answer(case),
@@ -133,7 +134,7 @@ def _diagnosis(case: Case) -> Json:
         "why": weighed.why,
         "checked": list(weighed.checked),
         "missing": list(weighed.missing),
-        "not_checked": list(weighed.not_checked),
+        "not_checked": [*weighed.not_checked, *dict.fromkeys(case.notes)],
     }
 
 

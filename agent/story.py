@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from agent.case import Case
-from agent.views.words import REFERENCE, references
+from agent.views.words import IMPACT, REFERENCE, references
 from transcripts.facts import Fact
 from transcripts.vocabulary import FAILURE
 
@@ -28,6 +28,11 @@ _LEANING: Final = (
     "claims", "answer", "hypotheses", "changes", "arithmetic", "options", "memory", "walls", "timeline", "target",
     "findings",
 )  # fmt: skip
+
+
+def decided(case: Case) -> int:
+    """How many answers the session has come to."""
+    return sum(event.text.startswith("answered (") for event in case.events)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +176,8 @@ def memory_after(case: Case) -> list[Json]:
 
 def quoted(case: Case, made: Json) -> Json:
     """Every line of evidence that the document leans on, as `E5:88: text`, cut to `QUOTED_CHARACTERS`."""
-    named = sorted(set(_named([made[key] for key in _LEANING])), key=_place)
+    told = [fact.source for fact in case.facts if fact.name in IMPACT and not fact.scope]
+    named = sorted(set(_named([*(made[key] for key in _LEANING), told])), key=_place)
     split: dict[str, list[str]] = {}
     found: Json = {}
     for reference in named:

@@ -78,14 +78,11 @@ def show(identity: str, as_json: bool, html: Path | None, document: bool) -> Non
     from agent.case import Case
     from agent.document import document as make_document
     from agent.views import terminal, transcript
-    from transcripts.records import load
 
-    store = Store(load_home())
-    stored = store.read(identity)
     if as_json and not document:
-        click.echo(json.dumps({"v": 1, "records": stored}))
+        click.echo(json.dumps({"v": 1, "records": Store(load_home()).read(identity)}))
         return
-    records = [record for each in stored if (record := load(each)) is not None]
+    records = _records(identity)
     if document:
         made = make_document(Case.fold(records))
         if as_json:
@@ -95,57 +92,58 @@ def show(identity: str, as_json: bool, html: Path | None, document: bool) -> Non
     elif html is not None:
         from agent.views.html import transcript as page
 
-        html.write_text(page(f"Transcript of {identity}", transcript.entries(records)), encoding="utf-8")
-        click.echo(f"written: {html}", err=True)
+        _write(html, page(f"Transcript of {records[0].id}", transcript.entries(records)))
     else:
         terminal.console().print(transcript.terminal(records))
 
 
 @click.command()
 @click.argument("identity", metavar="ID")
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="File; standard output without.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="File; standard output without.")
 @click.option("--format", "form", type=click.Choice(["md", "html", "json"]), help="Else by the file's suffix, else md.")
 @click.option("--share", is_flag=True, help="Hide hosts, addresses, users, serials and prompts as well.")
-def writeup(identity: str, output: Path | None, form: str | None, share: bool) -> None:
+@click.option("--at", metavar="ID", default="", help="One decision of a long session: D2, or an id recorded before it.")
+def writeup(identity: str, output: Path | None, form: str | None, share: bool, at: str) -> None:
     """Write the incident of a session up, from its transcript alone."""
     from agent.case import Case
+    from agent.decisions import up_to
     from agent.document import document as make_document
     from agent.views.html import html
     from agent.views.markdown import markdown
-    from transcripts.errors import UsageError
-    from transcripts.records import load
+    from agent.views.share import shared
 
-    records = [record for each in Store(load_home()).read(identity) if (record := load(each)) is not None]
-    made = make_document(Case.fold(records))
+    records = _records(identity)
+    made = make_document(Case.fold(up_to(records, at) if at else records))
     if share:
-        made = _shared(made)
-    suffix = output.suffix.lstrip(".") if output else ""
-    form = form or (suffix if suffix in ("html", "json") else "md")
+        made = shared(made)
+    form = form or _SUFFIXES.get(output.suffix.lower() if output else "", "md")
     text = json.dumps(made, indent=1) + "\n" if form == "json" else (html if form == "html" else markdown)(made)
     if output is None:
         click.echo(text, nl=False)
-        return
+    else:
+        _write(output, text)
+
+
+_SUFFIXES = {".html": "html", ".htm": "html", ".json": "json"}
+
+
+def _records(identity: str) -> list[Any]:
+    """The records of a transcript that this version knows."""
+    from transcripts.records import load
+
+    return [record for each in Store(load_home()).read(identity) if (record := load(each)) is not None]
+
+
+def _write(path: Path, text: str) -> None:
+    """Put a view into a file that only its owner can read."""
+    from transcripts.errors import UsageError
+
     try:
-        output.write_text(text, encoding="utf-8")
+        path.touch(mode=0o600)
+        path.write_text(text, encoding="utf-8", newline="\n")
     except OSError as error:
-        raise UsageError(f"{output} cannot be written: {error.strerror}.", "Give another file.") from error
-    click.echo(f"written: {output}", err=True)
-
-
-def _shared(value: Any) -> Any:
-    """The document with every text redacted for people outside."""
-    from transcripts.redaction import Redactor
-
-    redactor = Redactor("share")
-
-    def hidden(each: Any) -> Any:
-        if isinstance(each, str):
-            return redactor.redact(each)
-        if isinstance(each, dict):
-            return {key: hidden(item) for key, item in each.items()}
-        return [hidden(item) for item in each] if isinstance(each, list) else each
-
-    return hidden(value)
+        raise UsageError(f"{path} cannot be written: {error.strerror}.", "Give another file.") from error
+    click.echo(f"written: {path}", err=True)
 
 
 @click.command()

@@ -7,9 +7,9 @@ from html import escape
 from typing import Any, Final
 
 from agent.views import pictures, writeup
-from agent.views.markdown import REFERENCES, visible
+from agent.views.sections.blocks import Anchor, Block, Code, Items, Paragraph, Picture, Table
 from agent.views.transcript import Entry
-from agent.views.writeup import Anchor, Block, Code, Paragraph, Picture, Table
+from agent.views.words import visible
 
 Json = dict[str, Any]
 
@@ -42,9 +42,10 @@ svg .line.c { stroke: var(--c); } svg .axis { stroke: var(--rule); } svg .limit 
 
 def html(document: Json) -> str:
     """The write-up; the same document gives the same bytes."""
+    known = writeup.targets(document)
     parts = [f"<h1>{_text(writeup.title(document))}</h1>"]
     for section in writeup.sections(document):
-        drawn = [text for block in section.blocks if (text := _block(block, document))]
+        drawn = [text for block in section.blocks if (text := _block(block, document, known))]
         if drawn:
             parts += [f"<h2>{_text(section.title)}</h2>", *drawn]
     return _page(writeup.title(document), "\n".join(parts))
@@ -76,31 +77,39 @@ def _text(text: str) -> str:
     return escape(visible(text))
 
 
-def _block(block: Block, document: Json) -> str:
+def _block(block: Block, document: Json, known: frozenset[str]) -> str:
     match block:
         case Paragraph():
-            links = ", ".join(_link(reference) for reference in block.references)
-            return f"<p>{_text(block.text)}{f' [{links}]' if links else ''}</p>"
+            return f"<p>{_said(block, known)}</p>"
+        case Items():
+            kind = "ol" if block.ordered else "ul"
+            return f"<{kind}>{''.join(f'<li>{_said(each, known)}</li>' for each in block.items)}</{kind}>"
         case Table():
             head = "".join(f'<th scope="col">{_text(column)}</th>' for column in block.columns)
-            rows = "".join("<tr>" + "".join(f"<td>{_cell(cell)}</td>" for cell in row) + "</tr>" for row in block.rows)
-            label = _text(block.columns[0])
+            rows = "".join(
+                "<tr>" + "".join(f"<td>{_cell(cell, known)}</td>" for cell in row) + "</tr>" for row in block.rows
+            )
             table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
-            return f'<div class="scroll" tabindex="0" role="region" aria-label="{label}">{table}</div>'
+            return f'<div class="scroll" tabindex="0" role="region" aria-label="{_text(block.label)}">{table}</div>'
         case Code():
-            return f"<pre>{_text(block.text)}</pre>"
+            return f'<pre tabindex="0">{_text(block.text)}</pre>'
         case Anchor():
-            return f'<h3 id="{escape(block.id.lower())}">{_text(block.text)}</h3>'
+            return f'<h3 id="{escape(writeup.anchor(block.id))}">{_text(block.text)}</h3>'
         case Picture():
             return {"memory": pictures.memory, "load": pictures.load, "host": pictures.host}[block.kind](document)
 
 
-def _cell(text: str) -> str:
-    """A cell; one that holds nothing but references links them."""
-    if REFERENCES.fullmatch(text):
-        return ", ".join(_link(reference) for reference in text.split(", "))
-    return _text(text)
+def _said(paragraph: Paragraph, known: frozenset[str]) -> str:
+    """The text and its references behind it, each a link where this document has what it names."""
+    links = ", ".join(_link(reference, known) for reference in paragraph.references)
+    text = _text(paragraph.text)
+    return f'{text} <span class="refs">[{links}]</span>' if text and links else text or links
 
 
-def _link(reference: str) -> str:
-    return f'<a href="#{escape(reference.partition(":")[0].lower())}">{_text(reference)}</a>'
+def _cell(cell: str | Paragraph, known: frozenset[str]) -> str:
+    return _said(cell, known) if isinstance(cell, Paragraph) else _text(cell)
+
+
+def _link(reference: str, known: frozenset[str]) -> str:
+    anchor = writeup.target(reference, known)
+    return f'<a href="#{escape(anchor)}">{_text(reference)}</a>' if anchor else _text(reference)

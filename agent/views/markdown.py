@@ -6,19 +6,21 @@ import re
 from typing import Any, Final
 
 from agent.views import writeup
+from agent.views.sections.blocks import Anchor, Block, Code, Items, Paragraph, Picture, Table
 from agent.views.words import visible as visible
-from agent.views.writeup import Anchor, Block, Code, Paragraph, Picture, Table
 
-REFERENCES: Final = re.compile(r"[ES]\d+(:\d+)?(, [ES]\d+(:\d+)?)*")
-_SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>()#|!~])")
-_URL: Final = re.compile(r"\b(https?|ftp|file)://", re.IGNORECASE)
+_SPECIAL: Final = re.compile(r"([\\`*{}\[\]<>#|~&$]|(?<!\w)_|_(?!\w)|!(?=\[))")
+_LINE_START: Final = re.compile(r"^(?:([-+](?=\s|$)|[-=]+(?=\s*$))|(\d{1,9})(?=[.)](?:\s|$)))")
+_URL: Final = re.compile(r"\b([a-z][a-z0-9+.-]{1,15})://", re.IGNORECASE)
+_BARE: Final = re.compile(r"\b(?:www\.(?=\w)|mailto:|data:|javascript:)|@(?=\w)", re.IGNORECASE)
 
 
 def markdown(document: dict[str, Any]) -> str:
     """The whole write-up; the same document gives the same bytes."""
+    known = writeup.targets(document)
     lines = [f"# {plain(writeup.title(document))}", ""]
     for section in writeup.sections(document):
-        drawn = [text for block in section.blocks if (text := _block(block))]
+        drawn = [text for block in section.blocks if (text := _block(block, known))]
         if drawn:
             lines += [f"## {section.title}", "", *(f"{text}\n" for text in drawn)]
     return "\n".join(lines).rstrip() + "\n"
@@ -26,35 +28,43 @@ def markdown(document: dict[str, Any]) -> str:
 
 def plain(text: str) -> str:
     """Text with nothing in it that Markdown, a terminal or a browser would act on."""
-    defanged = _URL.sub(lambda found: f"{found[1]}[:]//", visible(text))
-    return _SPECIAL.sub(r"\\\1", " ".join(defanged.split()))
+    defanged = _URL.sub(lambda found: f"{found[1]}[:]//", visible(" ".join(text.split())))
+    defanged = _BARE.sub(lambda found: f"{found[0][:-1]}[{found[0][-1]}]", defanged)
+    escaped = _SPECIAL.sub(r"\\\1", defanged)
+    return _LINE_START.sub(lambda found: f"{found[2]}\\" if found[2] else f"\\{found[1]}", escaped)
 
 
-def _cell(text: str) -> str:
-    """A cell; one that holds nothing but references links them."""
-    if REFERENCES.fullmatch(text):
-        return ", ".join(_link(reference) for reference in text.split(", "))
-    return plain(text)
+def _said(paragraph: Paragraph, known: frozenset[str]) -> str:
+    """The text and its references behind it, each a link where this document has what it names."""
+    links = ", ".join(_link(reference, known) for reference in paragraph.references)
+    text = plain(paragraph.text)
+    return f"{text} ({links})" if text and links else text or links
 
 
-def _link(reference: str) -> str:
-    return f"[{reference}](#{reference.partition(':')[0].lower()})"
+def _link(reference: str, known: frozenset[str]) -> str:
+    anchor = writeup.target(reference, known)
+    return f"[{reference}](#{anchor})" if anchor else plain(reference)
 
 
-def _block(block: Block) -> str:
+def _cell(cell: str | Paragraph, known: frozenset[str]) -> str:
+    return _said(cell, known) if isinstance(cell, Paragraph) else plain(cell)
+
+
+def _block(block: Block, known: frozenset[str]) -> str:
     match block:
         case Paragraph():
-            links = ", ".join(_link(reference) for reference in block.references)
-            return plain(block.text) + (f" ({links})" if links else "")
+            return _said(block, known)
+        case Items():
+            marks = [f"{number}." if block.ordered else "-" for number in range(1, len(block.items) + 1)]
+            return "\n".join(f"{mark} {_said(each, known)}" for mark, each in zip(marks, block.items, strict=True))
         case Table():
             head = "| " + " | ".join(plain(column) for column in block.columns) + " |"
-            rule = "|" + "---|" * len(block.columns)
-            return "\n".join(
-                [head, rule, *("| " + " | ".join(_cell(cell) for cell in row) + " |" for row in block.rows)]
-            )
+            rule = "|" + " --- |" * len(block.columns)
+            rows = ["| " + " | ".join(_cell(cell, known) for cell in row) + " |" for row in block.rows]
+            return "\n".join([head, rule, *rows])
         case Code():
-            return "\n".join("    " + visible(line) for line in block.text.splitlines())
+            return "\n".join("    " + visible(line) for line in block.text.split("\n") if line.strip())
         case Anchor():
-            return f"#### {block.id}\n\n{plain(block.text)}"
+            return f"#### {block.id.replace(':', '-')}\n\n{plain(block.text)}"
         case Picture():
             return ""

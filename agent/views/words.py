@@ -13,6 +13,18 @@ _INVISIBLE: Final = re.compile(
     "\ud800-\udfff\U000e0000-\U000e007f]"
 )
 
+# Facts that tell how far users felt it, in words.
+IMPACT: Final = {
+    "running_p95": "requests running at once (95th percentile under load)",
+    "queue_p95": "requests waiting (95th percentile under load)",
+    "usage_p95": "share of the KV pool in use (95th percentile under load)",
+    "retracted_requests": "running requests thrown back for lack of room",
+    "cached_share": "share of prompt tokens that were still cached",
+    "gen_throughput_p50": "tokens generated per second (median)",
+    "restarts": "automatic restarts of the service",
+    "oom_phase": "where GPU memory ran out",
+}
+
 
 def amount(value: object) -> str:
     """A figure as people read it: thousands apart, no false digits."""

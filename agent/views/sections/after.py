@@ -1,0 +1,120 @@
+"""What to do: decision, what is known now, the change, its verification, follow-ups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from agent.views.sections.blocks import Block, Code, Items, Paragraph, Table, cited
+from agent.views.terminal import rolled_back_when
+from agent.views.words import amount, change_line, sentence
+
+Json = dict[str, Any]
+
+
+def decision(document: Json) -> Iterator[Block]:
+    """The answer as it was given, sentence by sentence, and what was not chosen."""
+    if document["answer"]:
+        yield Items(tuple(cited(sentence(each["text"]), each["references"]) for each in document["answer"]))
+    else:
+        yield Paragraph("No answer was reached in this session.")
+    leaning = [source for change in document["changes"] for source in change["evidence"]]
+    for each in document["alternatives"]:
+        yield cited(f"Not chosen: {each['what']}: {sentence(each['why_not'])}", leaning[:3])
+
+
+def known(document: Json) -> Iterator[Block]:
+    """What was believed against what is seen, then the sums."""
+    fell = [claim for claim in document["claims"] if claim["verdict"] == "contradicted"]
+    if fell:
+        yield Items(
+            tuple(
+                cited(f"It was believed: “{each['text']}”. Now: {sentence(each['why'])}", each["evidence"])
+                for each in fell
+            )
+        )
+    for wall in document["walls"]:
+        yield cited(f"What will bind next: {sentence(wall['what'])}", wall["evidence"])
+    rows = tuple(
+        (
+            item["name"].replace("_", " "),
+            f"{amount(item['value'])} {item['unit']}",
+            item.get("grade", ""),
+            cited(_worked_out(item), item.get("evidence", ())),
+        )
+        for item in document["arithmetic"]
+    )
+    if rows:
+        yield Table("Sums", ("sum", "value", "known", "worked out"), rows)
+
+
+def _worked_out(item: Json) -> str:
+    inputs = ", ".join(f"{name} {amount(value)}" for name, value in item["inputs"].items())
+    limit = f"; limit {amount(item['limit'])} ({item['limit_from']})" if item.get("limit") is not None else ""
+    at = f"; formula from {item['at']}" if item.get("at") else ""
+    return f"{item['expression']}, with {inputs}{limit}{at}"
+
+
+def change(document: Json) -> Iterator[Block]:
+    if not document["changes"]:
+        yield Paragraph("None.")
+        return
+    for each in document["changes"]:
+        valid = each.get("valid")
+        proof = f" Valid in {valid['in']} at {valid['at']}; its rules are {valid['rules']}." if valid else ""
+        yield cited(f"{sentence(change_line(each))} {sentence(each['why'])}{proof}", each["evidence"])
+    launch = document["launch"]
+    words = [(state, word) for state, word in launch.get("diff", ()) if state != "same"]
+    if words:
+        rows = tuple((state, word) for state, word in words)
+        yield Table("Words of the launch command that change", ("word", "launch command"), rows)
+    commands = "\n".join(line for stage in document["stages"] for line in stage["commands"])
+    if launch.get("patch") and launch["patch"].strip() not in commands:
+        yield Code(launch["patch"])
+    for number, stage in enumerate(document["stages"], 1):
+        yield Paragraph(f"Step {number}: {sentence(stage['title'])}" + (f" {stage['cost']}" if stage["cost"] else ""))
+        if stage["commands"]:
+            yield Code("\n".join(stage["commands"]))
+
+
+def verification(document: Json) -> Iterator[Block]:
+    if not document["changes"]:
+        return
+    if document["expected"]:
+        rows = tuple((each["what"], each["where"]) for each in document["expected"])
+        yield Table("What the next start must print", ("expected", "where"), rows)
+    if document["verify"]:
+        watched = tuple(
+            (each["metric"], f"{each['window_s'] // 60} min", each["better"], each["worse"])
+            for each in document["verify"]
+        )
+        yield Table("What to watch", ("measure", "for", "better", "worse"), watched)
+    yield Paragraph(f"After that, compare with the host: {document['ids']['verify']}")
+    rollback = document["rollback"]
+    if rollback.get("commands"):
+        yield Paragraph(f"Roll back when one of these is seen: {'; '.join(rolled_back_when(document))}.")
+        yield Code("\n".join(rollback["commands"]))
+
+
+def follow_ups(document: Json) -> Iterator[Block]:
+    """Actions, each with its check; an owner is named by the team, never here."""
+    rows: list[tuple[str | Paragraph, ...]] = [
+        (change_line(each), "", document["ids"]["verify"]) for each in document["changes"]
+    ]
+    for text in document["diagnosis"]["missing"]:
+        what, _, look = text.partition("Look: ")
+        rows.append((f"Find out: {what.strip()}", "", look or "ask again with what was found"))
+    rows += [(f"Settle: {text}", "", "read both places in the source") for text in document["contradictions"]]
+    if rows:
+        yield Table("Actions", ("action", "owner", "check"), tuple(rows))
+    warned = [f"Do not {each['do']} {each['flag']}: {sentence(each['why'])}" for each in document["must_not"]]
+    if warned:
+        yield Items(tuple(cited(text) for text in warned))
+    yield Table(
+        "How to go on",
+        ("to", "run"),
+        (
+            ("ask more", document["ids"]["ask"]),
+            *(("resume a research task", each) for each in document["ids"]["resume_task"]),
+        ),
+    )

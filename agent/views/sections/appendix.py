@@ -1,0 +1,49 @@
+"""What everything rests on: the commands that were run, the lines that are leaned on, the citations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from agent.views.sections.blocks import Anchor, Block, Code, Paragraph
+from agent.views.words import amount, plural
+
+Json = dict[str, Any]
+READ_SHOWN: Final = 8
+_MANY: Final = ("server_arg", "metric", "flag", "env")
+
+
+def commands(document: Json) -> Iterator[Block]:
+    own, tasks = document["usage"]["own"], document["usage"]["tasks"]
+    yield Paragraph(
+        f"Decided by {document['model']} in {plural(own['turns'], 'turn')}, and {tasks['turns']} of research tasks; "
+        f"{own['tokens_in'] + tasks['tokens_in']:,} tokens in, {own['tokens_out'] + tasks['tokens_out']:,} out. "
+        "Output was redacted before it was kept; times are UTC."
+    )
+    for item in document["evidence"]:
+        came = item["problem"] or f"exit {item['exit']}, {plural(item['lines'], 'line')}"
+        cut = ", cut at the limit" if item["truncated"] else ""
+        yield Anchor(item["id"], f"{item['id']}: {item['probe']} on {item['host']}, {item['at']}, {came}{cut}")
+        yield Code(item["command"])
+
+
+def lines(document: Json) -> Iterator[Block]:
+    """Each line that something refers to, with the values read from it."""
+    read: dict[str, list[Json]] = {}
+    for fact in document["facts"]:
+        if fact["name"] not in _MANY:
+            read.setdefault(fact["from"], []).append(fact)
+    for reference, text in document["quoted"].items():
+        name, _, line = reference.partition(":")
+        yield Anchor(reference, f"{name}, line {line}")
+        yield Code(text)
+        values = [f"{fact['name']} {amount(fact['value'])} {fact['unit']}".rstrip() for fact in read.get(reference, ())]
+        if values:
+            yield Paragraph(f"Read from it: {'; '.join(values[:READ_SHOWN])}.")
+
+
+def citations(document: Json) -> Iterator[Block]:
+    for each in document["citations"]:
+        state = "found there when checked" if each["checked"] else "NOT found there"
+        yield Anchor(each["id"], f"{each['id']}: {each['path']}:{each['line']} of SGLang {each['version']}, {state}")
+        yield Code(each["quote"])

@@ -1,0 +1,191 @@
+"""What happened: summary, impact, timeline, background, and how the question was put."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from agent.views.sections.blocks import Block, Items, Paragraph, Picture, Table, cited, refs
+from agent.views.words import IMPACT, amount, change_line, listed, plural, sentence
+
+Json = dict[str, Any]
+_SURE: Final = ((0.9, "nearly certain"), (0.7, "likely"), (0.0, "possible"))
+TERMS: Final = (
+    (
+        r"KV|token usage|\bpool\b",
+        (
+            "A running request keeps keys and values (KV) for each of its tokens in a pool on the GPU; "
+            "token usage is the share of that pool in use."
+        ),
+    ),
+    (
+        r"running limit|running.requests",
+        (
+            "The server runs at most a set number of requests at once (its running limit); the others wait in a "
+            "queue, however much room the pool has."
+        ),
+    ),
+    (
+        r"[Ss]peculative|EAGLE",
+        (
+            "With speculative decoding a small draft model proposes tokens and the large model checks them; the "
+            "draft has weights and a pool of its own on the GPU."
+        ),
+    ),
+    (
+        r"[Rr]etract|thrown back",
+        "When the pool is full the server retracts a running request: its tokens are thrown away and computed again.",
+    ),
+    (
+        r"HiCache|hierarchical",
+        (
+            "HiCache copies prefixes of earlier requests to host RAM, so that they need not be computed again; a "
+            "running request needs all its tokens on the GPU all the same."
+        ),
+    ),
+    (r"DP attention|dp-size", "DP attention gives each group of GPUs its own pool and its own share of the requests."),
+    (r"[Oo]ut of memory|OOM", "Out of memory means that a single allocation found too little free on one GPU."),
+    (r"graph", "Decode steps are replayed from captured CUDA graphs, which hold GPU memory for good."),
+)
+TERMS_TOLD: Final = 4
+
+
+def summary(document: Json) -> Iterator[Block]:
+    """Three sentences: what was reported, what it is, what to do."""
+    target, diagnosis = document["target"], document["diagnosis"]
+    gpus = [f"{gpu['count']} x {gpu['name']}" for gpu in target["gpus"]]
+    server = [f"SGLang {target['version'] or 'of unknown version'}", target["model"] or "model unknown", *gpus]
+    yield Paragraph(
+        f"On {target['host']} ({', '.join(server)}) the operator reported: “{document['complaint']}”.",
+        tuple(filter(None, [target["version_from"], *(gpu["from"] for gpu in target["gpus"])])),
+    )
+    yield _verdict(document)
+    yield _recommendation(document)
+    if document["questions"]:
+        last = document["questions"][-1]["text"]
+        yield Paragraph(f"This is decision {document['decision']['id']} of the session, on: “{last}”.")
+    status = {"cause": "cause named", "healthy": "nothing wrong found", "abstain": "undecided"}[diagnosis["kind"]]
+    yield Paragraph(
+        f"Status: {status}; nothing in this record says that a change was applied. Session {document['id']}, opened "
+        f"{_moment(document['at'])} UTC, decided by {document['model']}."
+    )
+
+
+def _verdict(document: Json) -> Paragraph:
+    diagnosis = document["diagnosis"]
+    checked = [item["id"] for item in document["evidence"] if not item["problem"]]
+    if diagnosis["kind"] == "cause" and document["hypotheses"]:
+        first = document["hypotheses"][0]
+        sure = next(word for least, word in _SURE if diagnosis["certainty"] >= least)
+        return cited(
+            f"The cause is {sure} (certainty {diagnosis['certainty']:.2f}, {diagnosis['label']}): "
+            f"{sentence(first['statement'])}",
+            first["for"],
+        )
+    if diagnosis["kind"] == "healthy":
+        return cited(f"Nothing wrong was found: {'; '.join(diagnosis['checked']) or 'see the evidence'}.", checked[:6])
+    live = [row["label"] for row in document["hypotheses"] if row["status"] != "refuted"]
+    why = diagnosis.get("why") or "what was seen fits more than one explanation"
+    return cited(
+        f"The evidence does not decide the cause: {why}" + (f"; still possible: {listed(live[:4])}." if live else "."),
+        [source for row in document["hypotheses"] for source in row["for"]] or checked[:6],
+    )
+
+
+def _recommendation(document: Json) -> Paragraph:
+    if not document["changes"]:
+        settle = document["diagnosis"]["missing"][:1]
+        text = "No change is recommended" + (f" before this is known: {settle[0]}" if settle else ".")
+        return Paragraph(sentence(text))
+    said = "; ".join(change_line(change) for change in document["changes"])
+    restarts = sum(bool(stage.get("restart")) for stage in document["stages"])
+    cost = f"; it takes {plural(restarts, 'restart')}" if restarts else "; it takes no restart"
+    sources = [source for change in document["changes"] for source in change["evidence"]]
+    return cited(f"Recommended: {said}{cost}.", sources)
+
+
+def impact(document: Json) -> Iterator[Block]:
+    rows = [
+        (meaning, f"{amount(fact['value'])} {_unit(fact['unit'])}".strip(), fact["grade"], refs([fact["from"]]))
+        for name, meaning in IMPACT.items()
+        for fact in document["facts"]
+        if fact["name"] == name and not fact.get("scope")
+    ]
+    if rows:
+        yield Table("Impact in figures", ("what", "value", "known", "from"), tuple(rows))
+    else:
+        yield Paragraph("No figure of the load was seen, so how far users felt it is not known.")
+    yield Paragraph("Which users or requests felt it does not stand in what was looked at.")
+
+
+def _unit(unit: str) -> str:
+    return "" if unit == "fraction" else unit
+
+
+def timeline(document: Json) -> Iterator[Block]:
+    for clock, label in (("log", "By the clock of the host's log"), ("session", "By the session's clock, UTC")):
+        rows = tuple(
+            (_moment(event["at"]), event["text"], _span(event["references"]))
+            for event in document["timeline"]
+            if event["clock"] == clock
+        )
+        if rows:
+            yield Paragraph(f"{label}:")
+            yield Table(label, ("time", "what", "evidence"), rows)
+    if len({event["clock"] for event in document["timeline"]}) > 1:
+        yield Paragraph("The two clocks were not compared; times of the log are as printed there.")
+
+
+def _moment(at: str) -> str:
+    return at.replace("T", " ").rstrip("Z")[:19]
+
+
+def _span(references: list[str]) -> Paragraph:
+    """`E1 to E29` for a run of looks, else each by itself."""
+    if len(references) > 3:
+        return Paragraph(f"{len(references)} looks, first and last:", (references[0], references[-1]))
+    return refs(references)
+
+
+def background(document: Json) -> Iterator[Block]:
+    """A short paragraph of terms that this case uses, then what the deployed source says of the flags at hand."""
+    spoken = [document["complaint"], *(row["statement"] for row in document["hypotheses"][:2])]
+    spoken += [sentence["text"] for sentence in document["answer"]]
+    text = " ".join(spoken)
+    told = [meaning for pattern, meaning in TERMS if re.search(pattern, text)][:TERMS_TOLD]
+    if told:
+        yield Paragraph(" ".join(told))
+    flags = {change["flag"] for change in document["changes"]} | {each["flag"] for each in document["must_not"]}
+    findings = [each for each in document["findings"] if each["citations"]]
+    near = [each for each in findings if each["subject"] in flags] or findings
+    if near:
+        version = document["target"]["version"]
+        yield Paragraph(f"The source of SGLang {version}, which is what runs here, says:")
+        yield Items(
+            tuple(cited(f"{each['subject']}: {sentence(each['text'])}", each["citations"]) for each in near[:5])
+        )
+    if document["memory"]:
+        yield Picture("memory")
+
+
+_VERDICT: Final = {"supported": "holds", "contradicted": "does not hold", "untestable": "could not be tested"}
+
+
+def framing(document: Json) -> Iterator[Block]:
+    yield Paragraph(f"Asked: “{document['complaint']}”.")
+    asked = [f"“{question['text']}” ({_moment(question['at'])})" for question in document["questions"]]
+    if asked:
+        yield Paragraph(f"Asked later: {'; '.join(asked)}.")
+    if document["claims"]:
+        rows = tuple(
+            (claim["text"], _VERDICT[claim["verdict"]], claim["why"], refs(claim["evidence"]))
+            for claim in document["claims"]
+        )
+        yield Table("What was believed, and what the evidence says", ("believed", "verdict", "why", "evidence"), rows)
+    live = [row for row in document["hypotheses"] if row["reasons_for"]][:3]
+    if live:
+        told = [row["statement"].rstrip(".") for row in live]
+        sources = [source for row in live for source in row["for"]]
+        what = "Does this explain it" if len(told) == 1 else "Which of these explains it"
+        yield cited(f"The question behind it: {what.lower()}: {'; or: '.join(told)}?", sources)

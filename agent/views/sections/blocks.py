@@ -1,0 +1,78 @@
+"""The blocks a write-up is made of, and what sections share when they make them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent.views.words import references, without_references
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Paragraph:
+    """A sentence or more; `references` are ids of evidence or citations that the view links."""
+
+    text: str
+    references: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """A list; `ordered` where the order counts."""
+
+    items: tuple[Paragraph, ...]
+    ordered: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A cell that is a Paragraph has references of its own; `label` names the table for those who cannot see it."""
+
+    label: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str | Paragraph, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Commands or lines of a file, as they are."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture to be drawn by views that can: `memory`, `load` or `host`."""
+
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """A small heading that references link to."""
+
+    id: str
+    text: str
+
+
+Block = Paragraph | Items | Table | Code | Picture | Anchor
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    title: str
+    blocks: list[Block] = field(default_factory=list)
+
+
+def cited(text: str, sources: Iterable[str] = ()) -> Paragraph:
+    """A paragraph whose references are those given and those that stand in brackets in its text, each once."""
+    found = dict.fromkeys([*(source for source in sources if source), *references(text)])
+    return Paragraph(without_references(text), tuple(found))
+
+
+def refs(sources: Iterable[str]) -> Paragraph:
+    """A cell of nothing but references."""
+    return Paragraph("", tuple(dict.fromkeys(source for source in sources if source)))

@@ -1,0 +1,180 @@
+"""What was found: evidence, hypotheses, assumptions, what went wrong or stayed open, options."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from agent.views.sections.blocks import Block, Items, Paragraph, Picture, Table, cited, refs
+from agent.views.terminal import told_options
+from agent.views.words import amount, change_line, listed, plural, sentence
+from transcripts.vocabulary import VOCABULARY
+
+Json = dict[str, Any]
+ROWS: Final = 14
+_ENDED: Final = ("failed", "cancelled", "limit", "interrupted")
+_STATUS: Final = {"supported": "kept", "refuted": "dropped", "open": "still possible"}
+
+
+def evidence(document: Json) -> Iterator[Block]:
+    """What the document leans on, with the picture of the load; everything asked stands in the appendix."""
+    seen = [item for item in document["evidence"] if not item["problem"]]
+    lost = [item for item in document["evidence"] if item["problem"] not in ("", "skipped", "missing")]
+    yield cited(
+        f"{plural(len(seen), 'look')} at {document['target']['host']} brought something; none of them changes anything "
+        f"there. {plural(len(document['facts']), 'value')} were read from them.",
+        [item["id"] for item in (*seen[:1], *seen[-1:])],
+    )
+    leaned = dict.fromkeys(reference.partition(":")[0] for reference in document["quoted"])
+    counted: dict[str, int] = {}
+    for fact in document["facts"]:
+        name = fact["from"].partition(":")[0]
+        counted[name] = counted.get(name, 0) + 1
+    rows = tuple(
+        (refs([item["id"]]), item["probe"], f"{item['lines']:,} lines", f"{counted.get(item['id'], 0):,} values")
+        for item in seen
+        if item["id"] in leaned
+    )
+    if rows:
+        yield Table("Evidence that this rests on", ("id", "look", "brought", "read from it"), rows)
+    for item in lost:
+        yield cited(f"{item['probe']} brought nothing: {item['problem']}.", [item["id"]])
+    yield Picture("load")
+
+
+def hypotheses(document: Json) -> Iterator[Block]:
+    rows = [
+        (
+            f"{row['id']} {row['label']}: {sentence(row['statement'])}",
+            f"{_STATUS[row['status']]} ({row['weight']:+.1f})",
+            _reasons(row),
+        )
+        for row in document["hypotheses"]
+    ]
+    if rows:
+        yield Table("Hypotheses", ("explanation", "kept or dropped", "why"), tuple(rows))
+
+
+def _reasons(row: Json) -> Paragraph:
+    said = [f"For: {listed([each['text'] for each in row['reasons_for']])}."] if row["reasons_for"] else []
+    said += [f"Against: {listed([each['text'] for each in row['reasons_against']])}."] if row["reasons_against"] else []
+    if row["status"] == "open" and row["would_settle"]:
+        said.append(f"Would settle it: {sentence(row['would_settle'])}")
+    return cited(" ".join(said), [*row["for"], *row["against"]])
+
+
+def assumptions(document: Json) -> Iterator[Block]:
+    """What was taken for granted: values claimed or estimated, sums that rest on such, changes not confirmed."""
+    observed = {fact["name"]: fact for fact in document["facts"] if fact["grade"] in ("observed", "derived")}
+    rows: list[tuple[str | Paragraph, ...]] = []
+    for fact in document["facts"]:
+        if fact["grade"] not in ("estimated", "claimed"):
+            continue
+        known = observed.get(fact["name"])
+        verified = "no"
+        if known is not None:
+            verified = "yes" if known["value"] == fact["value"] else f"no: {amount(known['value'])} was observed"
+        meaning = VOCABULARY.get(fact["name"], ("", fact["name"]))[1].partition(";")[0]
+        sources = [fact["from"], known["from"] if known else ""]
+        rows.append((meaning, f"{amount(fact['value'])} {fact['unit']} ({fact['grade']})", verified, refs(sources)))
+    for item in document["arithmetic"]:
+        if item.get("grade") == "estimated":
+            span = f", between {amount(item['range'][0])} and {amount(item['range'][1])}" if item.get("range") else ""
+            value = f"{amount(item['value'])} {item['unit']}{span} (estimated)"
+            rows.append((item["name"], value, "no: measure it", refs(item.get("evidence", ()))))
+    if rows:
+        columns = ("taken for granted", "value", "verified", "from")
+        yield Table("Assumptions", columns, tuple(rows[:ROWS]))
+    if len(rows) > ROWS:
+        yield Paragraph(f"And {len(rows) - ROWS} more of the kind.")
+    for change in document["changes"]:
+        if not change["confirmed"]:
+            yield cited(f"Not confirmed on a live host: {change_line(change)}.", change["evidence"])
+    if not rows:
+        yield Paragraph("Every value that the answer rests on was observed, or derived from what was observed.")
+
+
+def left_open(document: Json) -> Iterator[Block]:
+    diagnosis = document["diagnosis"]
+    items = [cited(f"Not known: {text}") for text in diagnosis["missing"]]
+    items += [cited(f"Not checked: {text}") for text in diagnosis["not_checked"]]
+    items += [
+        cited(f"Said without support, so do not rely on it: {spoken['text']}")
+        for spoken in document["answer"]
+        if not spoken["supported"]
+    ]
+    items += [cited(f"Proposed and refused: {each['what']}: {each['reason']}") for each in document["refused"]]
+    items += [
+        cited(f"Findings disagree: {text}", _contradicting(document, text)) for text in document["contradictions"]
+    ]
+    items += [
+        cited(f"Research ended as {task['status']}: {task['description']} ({task['id']})")
+        for task in document["tasks"]
+        if task["status"] in _ENDED
+    ]
+    items += [
+        cited(f"A citation is not in the source: {each['path']}:{each['line']}", [each["id"]])
+        for each in document["citations"]
+        if not each["checked"]
+    ]
+    said = [event["text"] for event in document["timeline"] if event["text"].startswith("weighed: ")]
+    if len(set(said)) > 1:
+        changed = [text.removeprefix("weighed: ") for text in dict.fromkeys(said)]
+        items.append(cited(f"The verdict changed as more was seen: {', then '.join(changed)}"))
+    if items:
+        yield Items(tuple(items))
+    else:
+        yield Paragraph("Nothing that was proposed was refused, and nothing that was asked stayed open.")
+
+
+def _contradicting(document: Json, text: str) -> list[str]:
+    return [
+        citation
+        for finding in document["findings"]
+        if finding["text"] in text and text.startswith(finding["subject"])
+        for citation in finding["citations"]
+    ][:4]
+
+
+def options(document: Json) -> Iterator[Block]:
+    measured = [option for option in document["options"] if option.get("running_factor") is not None]
+    single = [option for option in measured if not option.get("combined")]
+    combined = sorted(
+        (option for option in measured if option.get("combined") and option.get("fits")),
+        key=lambda option: (-option["running_factor"], option["name"]),
+    )
+    shown = [*single, *combined[:3]]
+    rows = tuple(
+        (
+            option["name"],
+            f"{option['running_factor']:.2f}x",
+            amount(option["running"]) if option.get("running") else "unchanged",
+            amount(option["prefix_tokens"]) if option.get("prefix_tokens") else "",
+            amount(option["host_gb"]) if option.get("host_gb") else "none",
+            "no" if option.get("fits") is False else "yes",
+            "restart" if option.get("restart") else "nothing",
+            cited("; ".join(filter(None, (option.get("why_not"), option.get("risk")))), option.get("evidence", ())),
+        )
+        for option in shown
+    )
+    if rows:
+        yield Table(
+            "Options side by side",
+            ("option", "GPU pool", "running limit", "prefix tokens", "host GB", "fits", "takes", "risk or limit"),
+            rows,
+        )
+    if len(measured) > len(shown):
+        yield Paragraph(f"{plural(len(measured) - len(shown), 'more combination')} stand in the JSON document.")
+    yield Picture("host")
+    told = {option["name"]: option.get("evidence", ()) for option in document["options"]}
+    lines = told_options(document["options"])
+    if lines:
+        yield Paragraph("What the source knows beside these that uses host RAM or moves weights:")
+        yield Items(tuple(cited(sentence(line), _owned(told, line)) for line in lines))
+
+
+def _owned(told: dict[str, Any], line: str) -> list[str]:
+    """Citations of the options that a line is about."""
+    name = line.partition(": ")[0]
+    names = [name] if name in told else [each for each in told if f"{each}," in f"{line},"]
+    return [source for each in names for source in told[each]]
