@@ -9,6 +9,7 @@ import hashlib
 import hmac
 import os
 import secrets
+import shutil
 import socket
 import subprocess
 import threading
@@ -19,6 +20,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.needs import needs
 from tests.sshd import Sshd, _keygen, free_port, sshd
 from tools.host import STANDARD, Host, Observation, Probe, SshOptions, connect, look, open_port
 from tools.host.errors import (
@@ -513,3 +515,32 @@ def test_a_port_of_the_host_is_opened_only_while_it_is_used(server: Sshd) -> Non
     assert answers == [sent.upper(), sent.upper()]
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port), timeout=5)
+
+
+@pytest.mark.parametrize("held", ["a key of a file that is locked", "a key that is only in the agent"])
+def test_keys_of_an_agent(server: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: str) -> None:
+    agent, add = needs("ssh-agent", apt="openssh-client"), needs("ssh-add", apt="openssh-client")
+    address = tmp_path / "agent"
+    process = subprocess.Popen([agent, "-D", "-a", str(address)], stdout=subprocess.DEVNULL)
+    try:
+        while not address.exists():
+            assert process.poll() is None
+        monkeypatch.setenv("SSH_AUTH_SOCK", str(address))
+        subprocess.run([add, "-q", str(server.key)], check=True, stderr=subprocess.DEVNULL)
+        config = tmp_path / "config"
+        lines = f"Host gpu\n  HostName 127.0.0.1\n  Port {server.port}\n  User {ME}\n"
+        lines += f"  UserKnownHostsFile {server.known_hosts}\n"
+        if held.startswith("a key of a file"):
+            locked = tmp_path / "locked"
+            shutil.copy(server.key, locked)
+            locked.chmod(0o600)
+            shutil.copy(server.folder / "client.pub", tmp_path / "locked.pub")
+            subprocess.run(["ssh-keygen", "-q", "-p", "-P", "", "-N", "word", "-f", str(locked)], check=True)
+            lines += f"  IdentityFile {locked}\n  IdentitiesOnly yes\n"
+        else:
+            lines += f"  IdentityFile {tmp_path}/none\n"
+        config.write_text(lines)
+        _connect(SshOptions(config_file=config), "gpu")
+    finally:
+        process.terminate()
+        process.wait()
