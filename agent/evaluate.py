@@ -77,6 +77,8 @@ def read_given(given: Mapping[str, Any], catalogue: CatalogueLike | None = None)
         evidence = Evidence(name, probe, "", "pasted", "", 0, text)
         facts += parse(evidence) if probe == "pasted" else parse_text(evidence)
     facts += _gpus(str(given.get("gpu") or ""))
+    if given.get("model"):
+        facts.append(Fact("model_path", str(given["model"]), "", "observed", "E2"))
     facts += parse_text(Evidence("operator", "complaint", "", "operator", "", 0, str(given.get("complaint") or "")))
     if catalogue is not None:
         facts += _unknown_flags(facts, catalogue)
@@ -95,7 +97,7 @@ def _version(given: Mapping[str, Any]) -> tuple[Fact, ...]:
 
 def _gpus(text: str) -> tuple[Fact, ...]:
     """Count and size out of words such as `8x H200 (~140.4 GB usable each)`; an unknown card gives no size."""
-    found: list[Fact] = []
+    found: list[Fact] = [Fact("gpu_name", text, "", "observed", "E2")] if text else []
     if count := re.search(r"\b(\d+) ?x ", text):
         found.append(Fact("gpu_count", int(count.group(1)), "gpus", "observed", "E2"))
     if major := _generation(text):

@@ -203,6 +203,7 @@ FAILURE: Final = {
     "host_requested_gb": ("GB", "host memory that a pool asked for, decimal"),
     "host_offered_gb": ("GB", "host memory that the refusal says is free, decimal"),
     "pin_bytes": ("bytes", "size of the registration of host memory that failed"),
+    "denied_path": ("", "path that could not be written"),
     "workspace_wanted_bytes": ("bytes", "size that did not fit a fixed workspace"),
     "conversations": ("conversations", "conversations between two visits, from a sentence"),
     "gpu0_extra_mib": ("MiB", "by how much the first GPU is fuller than the others"),

@@ -10,6 +10,26 @@ from tools.diagnosis.view import View
 _ALARMS = ("oom_phase", "kernel_oom_kill", "rejected_flag", "xid", "minimum_fraction")
 
 
+# Messages that a server in good order prints as well; any other one is looked into before it is called healthy.
+_HARMLESS = frozenset(
+    (
+        "spec_default_reset",
+        "dp_chunk_adjusted",
+        "host_pool_allocated",
+        "host_pool_not_larger",
+        "hicache_io_switched",
+        "fp8_kv",
+        "fp8_fallback",
+        "draft_loaded",
+        "deprecated_flag",
+        "deprecated_parser",
+        "running_reduced_by_kv",
+        "graph_progress",
+        "input_too_long",
+    )
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Health:
     """`good` only when the server was seen working and nothing looked at is out of order."""
@@ -35,7 +55,7 @@ def health(view: View) -> Health:
     check(
         "no allocation failed, no process was killed, no flag was refused",
         present=True,
-        fine=not any(name in facts for name in _ALARMS),
+        fine=not _alarmed(view),
     )
     check("no request was thrown back", present="decode_lines" in facts, fine=not view.number("retractions"))
     check(
@@ -61,3 +81,10 @@ def health(view: View) -> Health:
     alive = facts.text("ready") == "True" or "decode_lines" in facts or facts.text("running") == "True"
     looked = usage is not None or queue is not None
     return Health(alive and looked and not wrong, tuple(checked), tuple(wrong))
+
+
+def _alarmed(view: View) -> bool:
+    """A failure, a refusal or a kill was seen; what the operator says is no alarm."""
+    seen = [fact for name in _ALARMS for fact in view.facts.all(name) if fact.grade != "claimed"]
+    seen += [one for one in view.facts.all("message") if one.grade != "claimed" and one.scope not in _HARMLESS]
+    return bool(seen)

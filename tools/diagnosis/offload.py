@@ -212,7 +212,9 @@ QUESTIONS = (
                 "not together with --cpu-offload-gb",
                 "constraint",
             ),
-            *_flag("--kt-weight-path", "ktransformers: runs experts on the CPU; frees GPU memory for KV and slows decode"),
+            *_flag(
+                "--kt-weight-path", "ktransformers: runs experts on the CPU; frees GPU memory for KV and slows decode"
+            ),
         ),
         ("--cpu-offload-gb", "--offload-group-size", "--kt-weight-path"),
     ),

@@ -147,25 +147,20 @@ def _sticky(view: View) -> Actions:
 
 
 def _by_design(view: View) -> Actions:
+    name = "--mamba-radix-cache-strategy" if view.at_least(0, 5, 16) else "--mamba-scheduler-strategy"
+    why = "keeps state at more points, for more slots per request; what lies between two points stays lost"
+    changes = [step(view, "set", name, "extra_buffer", why)] if not view.before(0, 5, 6) else []
     return plan(
+        *changes,
         never=(
             ("raise", "--mem-fraction-static", "no memory is short"),
             ("set", "--disable-radix-cache", "reuse at the boundaries that exist is lost as well"),
             ("lower", "--chunked-prefill-size", "no memory is short"),
         ),
         alternatives=(
-            (
-                "requests that share a longer prefix than one boundary",
-                "state is kept at fixed points only; a prompt repeated once more, or extended, is found",
-            ),
-            ("--mamba-scheduler-strategy extra_buffer", "keeps state at more points, for more slots per request"),
+            ("leave it", "state is kept at fixed points only; a prompt that is extended or repeated once more hits"),
         ),
-        notes=(
-            (
-                "For recurrent layers only states at kept boundaries can be "
-                "reused; a hit is all or nothing up to such a boundary."
-            ),
-        ),
+        notes=("For recurrent layers only states at kept boundaries can be reused.",),
     )
 
 

@@ -170,7 +170,7 @@ def _grow_pool(view: View) -> Actions:
 
 
 def _more_of_the_card(view: View) -> list[Proposal]:
-    """A higher fraction, only as far as what is free after all graphs allows; none where that is known to be nothing."""
+    """A higher fraction, as far as what is free after all graphs allows; none where that is known to be nothing."""
     from tools.capacity import gpu_budget
 
     why = "more of the card for the pool, only as far as the memory free after all graphs allows"

@@ -238,23 +238,16 @@ def _nccl(view: View) -> Actions:
 
 
 def _imbalance(view: View) -> Actions:
+    why = "one GPU has less free memory than the others before the load; find who holds it (nvidia-smi)"
     return plan(
-        Proposal(
-            "host",
-            "set",
-            "other processes on the GPUs",
-            None,
-            "stopped",
-            "",
-            "one GPU has less free memory than the others before the load; find who holds it (nvidia-smi)",
-        ),
-        step(view, "set", "--base-gpu-id", int(view.value("--base-gpu-id") or 0), "or start on GPUs that are free"),
+        Proposal("host", "set", "other processes on the GPUs", None, "stopped", "", why),
+        lower_fraction(view, "or go down to what the fullest GPU can bear", 0.05),
         never=(
             ("raise", FRACTION, "the fullest GPU decides"),
             _CHUNK,
             ("set", "SGL_DISABLE_TP_MEMORY_INBALANCE_CHECK", "the fullest GPU still runs out"),
         ),
-        alternatives=(("a lower fraction", "wastes the same on all others"),),
+        alternatives=(("--base-gpu-id", "start on GPUs that are free"),),
     )
 
 

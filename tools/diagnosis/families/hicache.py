@@ -52,7 +52,7 @@ def _size_times_ranks(view: View) -> Seen | None:
     return Seen(f"{ranks:g} ranks x {size:g} GB", view.flag_sources("--hicache-size"), "typed")
 
 
-def _less_host(view: View, why: str) -> Proposal:
+def less_host(view: View, why: str) -> Proposal:
     """A smaller size where a size is typed, else a smaller ratio, as far as the host's room is known."""
     ranks = view.value("--tp-size") or view.number("gpu_count") or 1
     room = host_room_gb(view)
@@ -75,7 +75,7 @@ def _less_host(view: View, why: str) -> Proposal:
 
 def _fewer_host(view: View) -> Actions:
     return plan(
-        _less_host(view, "all ranks together must leave the host its reserve"),
+        less_host(view, "all ranks together must leave the host its reserve"),
         never=(
             _KEEP_FRACTION,
             ("raise", "--hicache-ratio", "the host is already over"),
@@ -181,7 +181,7 @@ def _ratio_not_size(view: View) -> Actions:
 
 def _pin(view: View) -> Actions:
     return plan(
-        _less_host(view, "one registration must stay below what the platform can pin for a process"),
+        less_host(view, "one registration must stay below what the platform can pin for a process"),
         never=(
             ("raise", "--mem-fraction-static", "a larger GPU pool asks for a larger host pool"),
             ("raise", "--hicache-ratio", "the registration would be larger still"),
@@ -367,7 +367,7 @@ def _room_at_boot(view: View) -> Actions:
         threads = [step(view, "lower", "--model-loader-extra-config", '{"num_threads": 1}', why)]
     return plan(
         *threads,
-        _less_host(view, "the check is made while the loader still holds memory"),
+        less_host(view, "the check is made while the loader still holds memory"),
         Proposal(
             "host",
             "set",
@@ -387,7 +387,7 @@ def _room_at_boot(view: View) -> Actions:
 
 def _rounding(view: View) -> Actions:
     return plan(
-        _less_host(view, "pinned memory is rounded up by the allocator, so ask for less than the next power of two"),
+        less_host(view, "pinned memory is rounded up by the allocator, so ask for less than the next power of two"),
         upgrade("later versions register memory without rounding"),
         never=(
             ("raise", "--hicache-size", "the rounded figure grows in steps"),
@@ -400,7 +400,7 @@ def _rounding(view: View) -> Actions:
 def _fixed(view: View) -> Actions:
     return plan(
         upgrade("the pools are allocated twice in this version"),
-        _less_host(view, "until then half of it fits twice"),
+        less_host(view, "until then half of it fits twice"),
         never=(
             ("raise", "--hicache-ratio", "it is taken twice"),
             ("raise", "--mem-fraction-static", "a larger GPU pool asks for a larger host pool"),
@@ -449,6 +449,7 @@ ENTRIES = (
         "The host-memory check runs while the weight loader still holds memory; in steady state it would fit.",
         for_=(
             Clue(5, both(_ON, symptom("boot_transient")), "the shortage is there only during load"),
+            Clue(2, both(said("host_pool_refused"), symptom("boot_transient")), "the refusal comes and goes"),
             Clue(
                 4,
                 both(said("host_pool_refused"), flag("--model-loader-extra-config")),

@@ -270,17 +270,14 @@ def _decode_batch(view: View) -> Actions:
 
 
 def _fragments(view: View) -> Actions:
+    changes = [lower_fraction(view, "leave the allocator some slack", 0.02)]
+    # On ROCm growing segments have produced wrong numbers; there only slack is advised.
+    if not any(word in view.facts.text("gpu_name").lower() for word in ("amd", "radeon", "mi3", "mi2", "gfx")):
+        why = "reserved blocks are too small to be reused; segments that grow avoid that"
+        name = "PYTORCH_CUDA_ALLOC_CONF"
+        changes.insert(0, Proposal("env", "set", name, view.env(name) or None, "expandable_segments:True", "", why))
     return plan(
-        Proposal(
-            "env",
-            "set",
-            "PYTORCH_CUDA_ALLOC_CONF",
-            view.env("PYTORCH_CUDA_ALLOC_CONF") or None,
-            "expandable_segments:True",
-            "",
-            "reserved blocks are too small to be reused; segments that grow avoid that",
-        ),
-        lower_fraction(view, "and leave the allocator some slack", 0.02),
+        *changes,
         never=(("raise", FRACTION, "less slack for the allocator"),),
         alternatives=(
             ("a restart in a quiet hour", "gives the blocks back"),
@@ -450,6 +447,11 @@ ENTRIES = (
             Clue(1.5, symptom("quantised_at_load"), "weights are quantised only after loading"),
         ),
         against=(
+            Clue(
+                5,
+                both(flag("--dp-size"), lacks(flag("--tp-size")), lacks(flag("--enable-dp-attention"))),
+                "dp holds a whole copy on each GPU",
+            ),
             Clue(4, fact("weights_after_gib"), "the weights were loaded"),
             Clue(4, either(*_LATER), "it fails while serving"),
             Clue(3, said("weights_leave_no_room"), "the weights were loaded"),

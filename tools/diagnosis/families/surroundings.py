@@ -21,8 +21,10 @@ from tools.diagnosis.clues import (
     symptom,
     when,
 )
+from tools.diagnosis.families.hicache import less_host
 from tools.diagnosis.foreign import EQUIVALENT, changes_for_rejected
 from tools.diagnosis.model import Actions, Proposal, Question
+from tools.diagnosis.parser_names import parser_for
 from tools.diagnosis.view import View
 
 _NOT_MEMORY: tuple[Forbidden, ...] = (
@@ -62,16 +64,12 @@ def _shm(_view: View) -> Actions:
 
 
 def _limit(view: View) -> Actions:
+    smaller = [less_host(view, "or make it fit the container's limit")] if view.hierarchical else []
+    why = "the container's own limit is what kills it; the host has more"
+    room = "what all ranks take with a tenth to spare"
     return plan(
-        Proposal(
-            "container",
-            "raise",
-            "--memory",
-            None,
-            "more than ranks x (host pool + loader), with a tenth to spare",
-            "",
-            "the container's own limit is what kills it; the host has more",
-        ),
+        Proposal("container", "raise", "--memory", None, room, "", why),
+        *smaller,
         never=_NOT_MEMORY,
         alternatives=(("a smaller host pool", "when the limit must stay"),),
     )
@@ -115,19 +113,27 @@ def _nofile(_view: View) -> Actions:
     )
 
 
-def _cache_dir(_view: View) -> Actions:
+# A word of the path that was denied, and the variable that moves that cache.
+_CACHES = (
+    ("flashinfer", "FLASHINFER_WORKSPACE_BASE"),
+    ("deep_gemm", "SGLANG_DG_CACHE_DIR"),
+    ("inductor", "TORCHINDUCTOR_CACHE_DIR"),
+    ("torch_extensions", "TORCH_EXTENSIONS_DIR"),
+    ("huggingface", "HF_HOME"),
+    ("tvm", "TVM_FFI_CACHE_DIR"),
+    ("triton", "TRITON_CACHE_DIR"),
+)
+
+
+def _cache_dir(view: View) -> Actions:
+    path = view.facts.text("denied_path")
+    named = next((name for word, name in _CACHES if word in path), "TRITON_CACHE_DIR")
+    target = "a folder that the server may write"
     return plan(
-        Proposal(
-            "env",
-            "set",
-            "TRITON_CACHE_DIR",
-            None,
-            "a folder that the server may write",
-            "",
-            "kernels are compiled at first use and must be kept somewhere",
-        ),
-        Proposal("env", "set", "HOME", None, "a folder that the server may write", "", "several caches live below it"),
+        Proposal("env", "set", named, view.env(named) or None, target, "", "compiled kernels are kept there"),
+        Proposal("env", "set", "HOME", None, target, "", "several caches live below it"),
         never=(*_NOT_MEMORY, ("raise", "--watchdog-timeout", "it hides the dead process")),
+        alternatives=(("a volume mounted at that path, owned by the server's user", "keeps the cache over restarts"),),
     )
 
 
@@ -274,28 +280,15 @@ def _general_backend(view: View) -> Actions:
 
 
 def _parser(view: View) -> Actions:
+    typed = [name for name in ("--tool-call-parser", "--reasoning-parser") if view.typed(name)]
+    if len(typed) != 1:
+        typed = ["--tool-call-parser" if view.has("symptom", "tool_calls") else "--reasoning-parser"]
+    why = "content, reasoning or tool calls land in the wrong field with another one"
+    model = f"{view.facts.text('model_path')} {view.typed('--model-path')}"
     changes = [
-        step(
-            view,
-            "set",
-            name,
-            "the parser made for this model family",
-            "content, reasoning or tool calls land in the wrong field with another one",
-        )
-        for name in ("--tool-call-parser", "--reasoning-parser")
-        if view.typed(name)
+        step(view, "set", name, parser_for(name, model) or "the parser made for this model family", why)
+        for name in typed
     ]
-    if not changes:
-        name = "--tool-call-parser" if symptom("tool_calls")(view) else "--reasoning-parser"
-        changes = [
-            step(
-                view,
-                "set",
-                name,
-                "the parser made for this model family",
-                "without one, tool calls or reasoning stay in the text",
-            )
-        ]
     return plan(*changes, never=_NOT_MEMORY)
 
 

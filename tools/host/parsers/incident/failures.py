@@ -41,6 +41,7 @@ _WANTED: Final = re.compile(r"try to allocate (\d+) tokens", re.I)
 _AVAILABLE: Final = re.compile(r"ava[il]+able tokens: (\d+)|available_size\(?\)?=(\d+)", re.I)
 _HOST: Final = re.compile(r"requesting (\d+(?:\.\d+)?) GB but only have (\d+(?:\.\d+)?) GB", re.I)
 _PIN: Final = re.compile(r"hostregister failed.*size=(\d+)", re.I)
+_DENIED: Final = re.compile(r"(?:permission denied|read-only file system|not writable)[^/]*([/~][\w./~-]+)", re.I)
 _WORKSPACE: Final = re.compile(r"with size (\d+) and alignment", re.I)
 
 # Frames and words of a traceback, most telling first. Frames are SGLang's own (srt/...) unless they are torch's.
@@ -116,6 +117,8 @@ def read(page: Page, line: str, number: int, grade: Grade) -> None:
         page.add("host_offered_gb", float(found.group(2)), number, grade=grade)
     if found := _PIN.search(line):
         page.add("pin_bytes", int(found.group(1)), number, grade=grade)
+    if found := _DENIED.search(line):
+        page.add("denied_path", found.group(1), number, grade=grade)
     if found := _WORKSPACE.search(line):
         page.add("workspace_wanted_bytes", int(found.group(1)), number, grade=grade)
     _flags(page, line, number, grade)

@@ -194,7 +194,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     # speed
     (
         "slow_decode",
-        rf"{_TOKENS}.{{0,60}}\b{_SLOW}|\b{_SLOW}\b.{{0,40}}{_TOKENS}|tok(?:en)?s?[/ ]s(?:ec)?.{{0,30}}->|one token a second|answers? crawl|decode [\d.]+ -> [\d.]+|per-request decode|p95 [\d.]+ -> [\d.]+ s|\b[0-5](?:\.\d+)? tok/s",
+        rf"\b(?:itl|tpot|inter-token latency)\b.{{0,20}}\d+(?:\.\d+)? ?s\b|{_TOKENS}.{{0,60}}\b{_SLOW}|\b{_SLOW}\b.{{0,40}}{_TOKENS}|tok(?:en)?s?[/ ]s(?:ec)?.{{0,30}}->|one token a second|answers? crawl|decode [\d.]+ -> [\d.]+|per-request decode|p95 [\d.]+ -> [\d.]+ s|\b[0-5](?:\.\d+)? tok/s",
     ),
     (
         "slow_ttft",
@@ -206,7 +206,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "throughput_fell",
-        r"throughput.{0,50}(?:fell|falls?|drop\w*|lower|worse|halved?|collaps\w*|less|down|\d+ ?%|->)|(?:fewer|less|lower|lost|loses?) (?:total )?throughput|tokens? per second.{0,20}(?:fell|halved)",
+        r"\d+ ?tok\w*/s .{0,30}\b(?:vs\.?|versus|against|instead of|down from)\b.{0,15}\d+|\d+ ?% (?:slower|less throughput|fewer tokens)|throughput.{0,50}(?:fell|falls?|drop\w*|lower|worse|halved?|collaps\w*|less|down|\d+ ?%|->)|(?:fewer|less|lower|lost|loses?) (?:total )?throughput|tokens? per second.{0,20}(?:fell|halved)",
     ),
     (
         "slower_than_before",
@@ -338,7 +338,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ("huge_pages", r"huge ?pages?|hugepage|shmem_enabled|\bthp\b"),
     (
         "boot_transient",
-        r"(?:only )?(?:during|while) (?:weight |model |the )?load\w*.{0,60}(?:free|ram|memory|guard|check|host)|(?:loader|loading|page cache|safetensors).{0,60}(?:transient|temporar\w+|still holds?|holds|peak|spike)|transient|(?:guard|check|host).{0,60}(?:while|during|before).{0,30}load|second (?:start|try|attempt) (?:works|passes|succeeds)|(?:free|available) again (?:after|once)|once (?:it is|the server is)? ?up.{0,40}(?:free|plenty)",
+        r"sometimes it (?:starts|works|boots|comes up)|(?:while|during) load\w*:? .{0,40}after load|(?:now and then|every other time|on the second try) it (?:starts|passes)|(?:only )?(?:during|while) (?:weight |model |the )?load\w*.{0,60}(?:free|ram|memory|guard|check|host)|(?:loader|loading|page cache|safetensors).{0,60}(?:transient|temporar\w+|still holds?|holds|peak|spike)|transient|(?:guard|check|host).{0,60}(?:while|during|before).{0,30}load|second (?:start|try|attempt) (?:works|passes|succeeds)|(?:free|available) again (?:after|once)|once (?:it is|the server is)? ?up.{0,40}(?:free|plenty)",
     ),
     ("loader_holds_memory", r"loader|page cache|safetensors|staging"),
     (
@@ -355,7 +355,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "host_memory_grows",
-        r"(?:rss|resident|host memory|system memory|ram)\b.{0,60}\d ?(?:->|to) ?\d|(?:rss|resident|host memory|system memory|ram)\b.{0,60}\d gi?b ?(?:->|to) ?\d|(?:host|system|cpu|resident|rss|ram|resident memory|workers?)\b.{0,40}(?:grows?|growing|climbs?|climbing|creeps?|increases?|rises?|keeps)|memory (?:leak|grows).{0,40}(?:host|cpu|ram|rss)|(?:grows?|climbs?) .{0,30}(?:host|ram|rss)",
+        r"eats? (?:up )?(?:the )?(?:ram|host memory|system memory|memory of the host)|\bres\b.{0,40}\bgrows?|grows? (?:by )?\d+ ?[mg]i?b (?:per|an|a|every|each)|(?:rss|resident|host memory|system memory|ram)\b.{0,60}\d ?(?:->|to) ?\d|(?:rss|resident|host memory|system memory|ram)\b.{0,60}\d gi?b ?(?:->|to) ?\d|(?:host|system|cpu|resident|rss|ram|resident memory|workers?)\b.{0,40}(?:grows?|growing|climbs?|climbing|creeps?|increases?|rises?|keeps)|memory (?:leak|grows).{0,40}(?:host|cpu|ram|rss)|(?:grows?|climbs?) .{0,30}(?:host|ram|rss)",
     ),
     ("prefetching", r"prefetch\w*"),
     (
@@ -403,7 +403,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     # hangs
     (
         "hangs",
-        r"never answers?|no further (?:responses?|output|requests?)|nothing (?:comes|happens|more)|goes silent|stops? (?:serving|generating)|\bhangs?\b|\bhung\b|hanging|deadlock\w*|stuck\b|never (?:ends|completes?|finish\w*|returns?|answers?|comes? back|responds?)|frozen|freezes|just sits|no (?:progress|response|answer)|stops? (?:responding|answering)|unresponsive",
+        r"no (?:more )?tokens? (?:comes?|any ?more|appears?)|gpus? (?:is |are |stands? )?at 0 ?%|py-spy|waits? (?:in|on) (?:the )?\w*(?:queue|lock|result|event|barrier)|never answers?|no further (?:responses?|output|requests?)|nothing (?:comes|happens|more)|goes silent|stops? (?:serving|generating)|\bhangs?\b|\bhung\b|hanging|deadlock\w*|stuck\b|never (?:ends|completes?|finish\w*|returns?|answers?|comes? back|responds?)|frozen|freezes|just sits|no (?:progress|response|answer)|stops? (?:responding|answering)|unresponsive",
     ),
     ("first_request_hangs", r"first request (?:never|hangs?|does not)|never returns"),
     ("stragglers", r"stragglers?|a few .{0,40}(?:hang|never)|some requests? (?:never|hang)|nearly all requests finish"),
