@@ -6,7 +6,7 @@ A target is plain data on the session's first record, so that a later process op
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,19 +14,25 @@ from typing import TYPE_CHECKING, Any
 
 from agent.session import Session
 from agent.settings import Settings
-from transcripts.errors import Inconclusive, UsageError
-from transcripts.records import Located
+from transcripts.errors import HostError, Inconclusive, UsageError
+from transcripts.records import Located, Note
 
 if TYPE_CHECKING:
     from tools.host import Host
     from tools.source import Source
 
 Progress = Callable[[str, int, int | None], None]
+Approve = Callable[[str, str], Awaitable[bool]]
 Target = dict[str, Any]
 
 
 def _silent(_what: str, _done: int, _whole: int | None) -> None:
     return None
+
+
+async def refused(_command: str, _reason: str) -> bool:
+    """Nobody is there to ask, so the answer is no."""
+    return False
 
 
 @dataclass(slots=True)
@@ -36,6 +42,7 @@ class Workbench:
     settings: Settings
     session: Session
     progress: Progress = _silent
+    approve: Approve = refused
     _host: Host | None = None
     _source: Source | None = None
     _trees: dict[str, Source] = field(default_factory=dict)
@@ -112,16 +119,43 @@ class Workbench:
         version = located.version if located else self.target.get("version") or case.facts.text("version")
         if not version and not self.target.get("source"):
             raise Inconclusive("the version of SGLang is not known.", "Pass --version V or --source PATH.")
-        source = await self._obtain(version)
+        source = await self._of_host(version, located) or await self._obtain(version)
         if located is not None and located.digest and located.digest != source.digest:
             raise Inconclusive(
                 f"the tree of {version} is not the one this case was worked on with.", "Pass --source with that tree."
             )
         if located is None:
             self.session.record(
-                Located(version=source.version, origin=source.origin, digest=source.digest, root=str(source.root))
+                Located(
+                    version=source.version,
+                    origin=source.origin,
+                    digest=source.digest,
+                    root=str(source.root),
+                    differs=_differs(source),
+                )
             )
         return source
+
+    async def _of_host(self, version: str, located: Located | None) -> Source | None:
+        """The tree that the host really runs, brought over as text; None where the release has to stand in for it."""
+        from tools import host as hosts
+        from tools import source as sources
+
+        if located is not None:
+            if located.origin != "host":
+                return None
+            return await sources.obtain(version, path=Path(located.root), cache=self.settings.cache)
+        folder = self.session.case.facts.text("install_path")
+        if self.target["kind"] not in ("ssh", "local") or not folder or self.target.get("source"):
+            return None
+        try:
+            archive = hosts.fetch_tree(await self.host(), folder)
+            return await sources.obtain(
+                version or None, archive=archive, cache=self.settings.cache, progress=self.progress
+            )
+        except (Inconclusive, HostError) as error:
+            self.session.record(Note(text=f"the host's own tree was not read, the release is read instead: {error}"))
+            return None
 
     async def _obtain(self, version: str) -> Source:
         """The tree of a version, or the one at `--source`; each is opened once."""
@@ -136,3 +170,13 @@ class Workbench:
                 progress=self.progress,
             )
         return self._trees[version]
+
+
+def _differs(source: Source) -> tuple[str, ...]:
+    """Files in which a host's tree is not the release; of files that are not brought over only code counts as gone."""
+    difference = source.difference
+    if difference is None:
+        return ()
+    gone = tuple(path for path in difference.removed if path.endswith(".py"))
+    kinds = (("changed", difference.changed), ("added", difference.added), ("removed", gone))
+    return tuple(f"{kind} {path}" for kind, paths in kinds for path in paths)[:50]
