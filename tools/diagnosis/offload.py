@@ -139,7 +139,7 @@ QUESTIONS = (
                 "needs",
             ),
             Anchor(
-                r"layer_first layout, switching to",
+                r"does not support layer_first layout",
                 _ANY,
                 "mooncake backend",
                 "the backend switches the host layout",
@@ -161,7 +161,7 @@ QUESTIONS = (
                 "contradicts",
             ),
             Anchor(
-                r"enable-lmcache and --enable-hierarchical-cache are mutually exclusive",
+                r"--enable-lmcache and --enable-hierarchical-cache are",
                 _ANY,
                 "--enable-lmcache",
                 "cannot be combined with --enable-hierarchical-cache",
@@ -175,7 +175,7 @@ QUESTIONS = (
                 "constraint",
             ),
             Anchor(
-                r"requires --lmcache-config-file",
+                r"lmcache_config_file: ",
                 _ANY,
                 "--lmcache-config-file",
                 "needs its own file and server",

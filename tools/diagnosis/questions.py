@@ -73,7 +73,7 @@ _OTHERS = (
         "What bounds the length of one request: the context or the pool?",
         (
             Anchor(
-                r"exceeds the maximum allowed length",
+                r"the maximum allowed length",
                 _ANY,
                 "--context-length",
                 "an input longer than the smaller of context and pool is refused",
