@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from html import escape
+from itertools import groupby
 from typing import Any, Final
 
 from agent.views import pictures, writeup
@@ -14,29 +15,51 @@ from agent.views.words import visible
 Json = dict[str, Any]
 
 STYLE: Final = """
-:root { color-scheme: light dark; --ink: #1b1f24; --dim: #57606a; --paper: #ffffff; --rule: #d0d7de; --link: #0a58ca;
-  --a: #1f6feb; --b: #b35900; --c: #1a7f37; --d: #8250df; --e: #bf3989; --f: #57606a; --free: #d8dee4; --bad: #cf222e; }
+:root { color-scheme: light dark; --ink: #1b1f24; --dim: #57606a; --paper: #ffffff; --rule: #d0d7de; --link: #0a4fb5;
+  --code: #f6f8fa; --a: #2f6fdf; --b: #b35900; --c: #1a7f37; --d: #7a4bd0; --e: #b0307f; --f: #5b6b7b; --free: #c9d1d9;
+  --bad: #cf222e; --on: #ffffff; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e6edf3; --dim: #9da7b1; --paper: #0d1117; --rule: #3d444d;
-  --link: #6cb6ff; --a: #58a6ff; --b: #e3a04f; --c: #56d364; --d: #bc8cff; --e: #ff7bc5; --f: #9da7b1; --free: #2d333b;
-  --bad: #ff7b72; } }
+  --link: #79bbff; --code: #161b22; --a: #58a6ff; --b: #e3a04f; --c: #56d364; --d: #bc8cff; --e: #ff7bc5; --f: #9da7b1;
+  --free: #3d444d; --bad: #ff7b72; --on: #0d1117; } }
 * { box-sizing: border-box; }
-body { margin: 0 auto; padding: 1rem; max-width: 60rem; background: var(--paper); color: var(--ink);
+body { margin: 0 auto; padding: 1rem; max-width: 62rem; background: var(--paper); color: var(--ink);
   font: 1rem/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
-h1 { font-size: 1.5rem; line-height: 1.2; } h2 { font-size: 1.15rem; margin-top: 2rem; } h3 { font-size: 1rem; }
-a { color: var(--link); } p { margin: .5rem 0; }
-.scroll { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-size: .9rem; }
-th, td { text-align: left; vertical-align: top; padding: .3rem .5rem; border-bottom: 1px solid var(--rule);
-  min-width: 4rem; }
-th { color: var(--dim); font-weight: 600; }
-pre { margin: .5rem 0; padding: .6rem; border: 1px solid var(--rule); white-space: pre-wrap; font-size: .85rem; }
-summary { cursor: pointer; } .when { color: var(--dim); } td:first-child { min-width: 6rem; }
-svg { width: 100%; height: auto; font: 12px system-ui, sans-serif; } svg text { fill: var(--ink); }
+h1 { font-size: 1.5rem; line-height: 1.25; }
+h2 { font-size: 1.2rem; margin-top: 2.2rem; padding-bottom: .2rem; border-bottom: 1px solid var(--rule); }
+h3 { font-size: .9rem; margin: 1rem 0 .2rem; } :target { outline: 2px solid var(--link); outline-offset: 2px; }
+a { color: var(--link); } p { margin: .5rem 0; max-width: 48rem; } li { margin: .25rem 0; max-width: 48rem; }
+.refs { font-size: .85em; color: var(--dim); } .when { color: var(--dim); }
+.scroll { overflow-x: auto; margin: .75rem 0; } table { border-collapse: collapse; width: 100%; font-size: .9rem; }
+caption { text-align: left; color: var(--dim); font-size: .85rem; padding-bottom: .2rem; }
+th, td { text-align: left; vertical-align: top; padding: .3rem .6rem .3rem 0; border-bottom: 1px solid var(--rule);
+  min-width: 4.5rem; overflow-wrap: break-word; }
+th { color: var(--dim); font-weight: 600; } td:last-child { min-width: 9rem; }
+pre { margin: .5rem 0; padding: .6rem; background: var(--code); border: 1px solid var(--rule); white-space: pre-wrap;
+  font-size: .82rem; overflow-wrap: anywhere; }
+details { border-bottom: 1px solid var(--rule); padding: .25rem 0; } summary { cursor: pointer; }
+.step { padding: .25rem 0; } .said { border-left: 3px solid var(--link); padding-left: .6rem; margin: .8rem 0; }
+figure { margin: 1rem 0; max-width: 44rem; } figcaption { font-weight: 600; font-size: .9rem; margin-bottom: .3rem; }
+svg { display: block; width: 100%; height: auto; font: 13px system-ui, sans-serif; } svg text { fill: var(--ink); }
+svg text.dim { fill: var(--dim); } svg text.on { fill: var(--on); } svg text.strong { font-weight: 700; }
+.key { display: inline-block; width: .8rem; height: .8rem; background: var(--rule); print-color-adjust: exact; }
+.key.a { background: var(--a); } .key.b { background: var(--b); } .key.c { background: var(--c); }
+.key.d { background: var(--d); } .key.e { background: var(--e); } .key.f { background: var(--f); }
+.key.free { background: var(--free); } .key.mark { background: var(--bad); width: .25rem; }
+.key.limit { background: var(--paper); border-top: 2px dashed var(--bad); height: .3rem; vertical-align: middle; }
+.legend .key:not(:first-child) { margin-left: .8rem; }
+.parts { width: auto; margin-top: .4rem; } .parts td, .parts th { padding: .1rem 1.5rem .1rem 0; border: 0; }
 svg .a { fill: var(--a); } svg .b { fill: var(--b); } svg .c { fill: var(--c); } svg .d { fill: var(--d); }
-svg .e { fill: var(--e); } svg .f { fill: var(--f); } svg .free { fill: var(--free); }
-svg .bad { fill: var(--bad); stroke: var(--bad); }
-svg .line { fill: none; stroke-width: 2; } svg .line.a { stroke: var(--a); } svg .line.b { stroke: var(--b); }
-svg .line.c { stroke: var(--c); } svg .axis { stroke: var(--rule); } svg .limit { stroke: var(--bad); stroke-width: 2; }
-@media print { body { max-width: none; } pre, table, svg { break-inside: avoid; } a { color: inherit; } }
+svg .e { fill: var(--e); } svg .f { fill: var(--f); } svg .free { fill: var(--free); } svg .bad { fill: var(--bad); }
+svg .line { fill: none; stroke-width: 1.75; } svg .line.a { stroke: var(--a); } svg .line.b { stroke: var(--b); }
+svg .line.c { stroke: var(--c); } svg .axis { stroke: var(--rule); } svg .mark { stroke: var(--bad); fill: var(--bad);
+  stroke-width: 2; } svg .limit { stroke: var(--bad); fill: var(--bad); stroke-width: 1.5; stroke-dasharray: 5 4; }
+@media screen and (max-width: 40rem) { svg { font-size: 20px; } svg .on { display: none; }
+  .scroll thead { display: none; } .scroll tr { display: block; padding: .4rem 0;
+  border-bottom: 1px solid var(--rule); } .scroll td { display: block; border: 0; padding: .05rem 0; }
+  .scroll td::before { content: attr(data-column) ": "; color: var(--dim); font-size: .85em; }
+  .scroll td.empty { display: none; } .scroll tbody, .scroll table, .scroll caption { display: block; } }
+@media print { body { max-width: none; padding: 0; font-size: .85rem; } pre, figure, tr { break-inside: avoid; }
+  h2, h3 { break-after: avoid; } a { color: inherit; text-decoration: none; } .scroll { overflow: visible; } }
 """
 
 
@@ -52,16 +75,26 @@ def html(document: Json) -> str:
 
 
 def transcript(title: str, entries: Iterable[Entry]) -> str:
-    """The conversation, with everything long folded."""
+    """The conversation: what was said stands open, tools, tasks and evidence are folded, looks in a row together."""
     parts = [f"<h1>{_text(title)}</h1>"]
-    for entry in entries:
-        when, who = _text(entry.at[11:19]), _text(entry.who)
-        head = f'<span class="when">{when}</span> <strong>{who}</strong> {_text(entry.heading)}'
-        if entry.body:
-            parts.append(f"<details><summary>{head}</summary><pre>{_text(entry.body)}</pre></details>")
+    for kind, several in groupby(entries, key=lambda entry: entry.kind):
+        drawn = [_entry(entry) for entry in several]
+        if kind == "look" and len(drawn) > 1:
+            parts.append(f"<details><summary>{len(drawn)} looks</summary>{''.join(drawn)}</details>")
         else:
-            parts.append(f"<p>{head}</p>")
+            parts += drawn
     return _page(title, "\n".join(parts))
+
+
+def _entry(entry: Entry) -> str:
+    when = _text(entry.at[:19].replace("T", " "))
+    head = f'<span class="when">{when}</span> <strong>{_text(entry.who)}</strong> {_text(entry.heading)}'
+    if entry.kind == "said":
+        body = f'<pre tabindex="0">{_text(entry.body)}</pre>' if entry.body else ""
+        return f'<div class="said">{head}{body}</div>'
+    if entry.body:
+        return f'<details><summary>{head}</summary><pre tabindex="0">{_text(entry.body)}</pre></details>'
+    return f'<div class="step">{head}</div>'
 
 
 def _page(title: str, body: str) -> str:
@@ -87,9 +120,13 @@ def _block(block: Block, document: Json, known: frozenset[str]) -> str:
         case Table():
             head = "".join(f'<th scope="col">{_text(column)}</th>' for column in block.columns)
             rows = "".join(
-                "<tr>" + "".join(f"<td>{_cell(cell, known)}</td>" for cell in row) + "</tr>" for row in block.rows
+                "<tr>"
+                + "".join(_cell(cell, name, known) for cell, name in zip(row, block.columns, strict=True))
+                + "</tr>"
+                for row in block.rows
             )
-            table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+            caption = f"<caption>{_text(block.label)}</caption>"
+            table = f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
             return f'<div class="scroll" tabindex="0" role="region" aria-label="{_text(block.label)}">{table}</div>'
         case Code():
             return f'<pre tabindex="0">{_text(block.text)}</pre>'
@@ -106,8 +143,10 @@ def _said(paragraph: Paragraph, known: frozenset[str]) -> str:
     return f'{text} <span class="refs">[{links}]</span>' if text and links else text or links
 
 
-def _cell(cell: str | Paragraph, known: frozenset[str]) -> str:
-    return _said(cell, known) if isinstance(cell, Paragraph) else _text(cell)
+def _cell(cell: str | Paragraph, column: str, known: frozenset[str]) -> str:
+    """A cell that knows its column, for screens too narrow for columns."""
+    text = _said(cell, known) if isinstance(cell, Paragraph) else _text(cell)
+    return f'<td data-column="{_text(column)}">{text}</td>' if text else '<td class="empty"></td>'
 
 
 def _link(reference: str, known: frozenset[str]) -> str:

@@ -61,7 +61,7 @@ def _block(block: Block, known: frozenset[str]) -> str:
             head = "| " + " | ".join(plain(column) for column in block.columns) + " |"
             rule = "|" + " --- |" * len(block.columns)
             rows = ["| " + " | ".join(_cell(cell, known) for cell in row) + " |" for row in block.rows]
-            return "\n".join([head, rule, *rows])
+            return "\n".join([f"{plain(block.label)}:", "", head, rule, *rows])
         case Code():
             return "\n".join("    " + visible(line) for line in block.text.split("\n") if line.strip())
         case Anchor():

@@ -1,6 +1,6 @@
 """Pictures of the document as SVG text: memory of one GPU, load over time, host RAM. They load nothing.
 
-Colours are classes, so that the page's style decides them for light and dark; every figure also stands in a table.
+Colours are classes, so that the page's style decides them for light and dark; every figure also stands as text.
 """
 
 from __future__ import annotations
@@ -8,29 +8,83 @@ from __future__ import annotations
 from html import escape
 from typing import Any, Final
 
+from agent.views.words import amount, visible
+
 Json = dict[str, Any]
 WIDTH: Final = 640
+SMALL_GIB: Final = 0.3
 _TONES: Final = ("a", "b", "c", "d", "e", "f")
 
 
 def memory(document: Json) -> str:
-    """One GPU as a stacked bar, step by step from its size to what is free; empty without figures."""
-    steps = [step for step in document["memory"] if step["gib"] > 0 and step["name"] != "card"]
-    if not steps:
+    """One GPU as a stacked bar, before and after the change, and a row for each part; empty without figures."""
+    before, after = _steps(document["memory"]), _steps(document.get("memory_after", []))
+    if not before:
         return ""
-    whole = sum(step["gib"] for step in steps)
-    tones = ["free" if step["name"] == "free" else _TONES[number % len(_TONES)] for number, step in enumerate(steps)]
+    whole = sum(before.values())
+    tones = {name: "free" if name == "free" else _TONES[number % 6] for number, name in enumerate(before)}
+    parts, y = [], 4
+    for label, steps in (("before the change" if after else "now", before), ("after it (estimated)", after)):
+        if steps:
+            parts.append(f'<text x="0" y="{y + 12}">{label}</text>{_bar(steps, tones, whole, y + 18)}')
+            y += 62
+    return _figure(
+        f"Memory of one GPU, {whole:.1f} GiB in all", y, "".join(parts), _parts(document, before, after, tones)
+    )
+
+
+def _parts(document: Json, before: dict[str, float], after: dict[str, float], tones: dict[str, str]) -> str:
+    """The figures behind the bar, as a table that stays readable where the picture is small."""
+    columns = ["part", "GiB", *(["GiB after"] if after else [])]
+    head = "".join(f'<th scope="col">{column}</th>' for column in columns)
+    rows = []
+    for name, gib in before.items():
+        cells = [f'<td><span class="key {tones[name]}"></span> {_said(name)}</td><td>{gib:.2f}</td>']
+        if after:
+            moved = abs(after[name] - gib) >= 0.005
+            cells.append(f"<td>{'<strong>' if moved else ''}{after[name]:.2f}{'</strong>' if moved else ''}</td>")
+        rows.append(f"<tr>{''.join(cells)}</tr>")
+    note = f"<p>{_untouched(document)}</p>" if not after and document["changes"] else ""
+    return f'<table class="parts"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>{note}'
+
+
+def _steps(memory: list[Json]) -> dict[str, float]:
+    """GiB by part; what is too small to be seen in one part."""
+    steps: dict[str, float] = {}
+    small = 0.0
+    for step in memory:
+        if step["name"] == "card":
+            continue
+        if step["gib"] < SMALL_GIB and step["name"] != "free":
+            small += step["gib"]
+        else:
+            steps[step["name"]] = step["gib"]
+    if small:
+        free = steps.pop("free", None)
+        steps["small parts"] = round(small, 2)
+        if free is not None:
+            steps["free"] = free
+    return steps
+
+
+def _untouched(document: Json) -> str:
+    flags = " ".join(change["flag"] for change in document["changes"])
+    if "kv-cache-dtype" in flags:
+        return "After the change: the same GiB, with about twice the tokens in the pool."
+    return "The change moves none of these by 0.01 GiB, or by what cannot be summed beforehand."
+
+
+def _bar(steps: dict[str, float], tones: dict[str, str], whole: float, y: int) -> str:
     parts, x = [], 0.0
-    for step, tone in zip(steps, tones, strict=True):
-        width = step["gib"] / whole * WIDTH
-        parts.append(
-            f'<rect class="{tone}" x="{x:.1f}" y="8" width="{max(width, 0.5):.1f}" height="36">'
-            f"<title>{escape(step['name'])}: {step['gib']:.2f} GiB</title></rect>"
-        )
+    for name, gib in steps.items():
+        width = gib / whole * WIDTH
+        title = f"<title>{_said(name)}: {gib:.2f} GiB</title>"
+        size = f'width="{max(width - 1, 0.5):.1f}" height="32"'
+        parts.append(f'<rect class="{tones[name]}" x="{x:.1f}" y="{y}" {size}>{title}</rect>')
+        if width > 8 * len(name):
+            parts.append(f'<text class="on" x="{x + 6:.1f}" y="{y + 20}">{_said(name)}</text>')
         x += width
-    names = [(f"{step['name']} {step['gib']:.2f} GiB", tone) for step, tone in zip(steps, tones, strict=True)]
-    height = 60 + 20 * ((len(steps) + 1) // 2)
-    return _svg(f"Memory of one GPU, {whole:.1f} GiB in all", height, "".join(parts) + _legend(names, 60))
+    return "".join(parts)
 
 
 def host(document: Json) -> str:
@@ -38,64 +92,82 @@ def host(document: Json) -> str:
     options = [option for option in document["options"] if option.get("host_gb")]
     if not options:
         return ""
-    limits = [item["limit"] for item in document["arithmetic"] if item["name"].startswith("host") and item.get("limit")]
+    limits = [item["limit"] for item in document["arithmetic"] if item["name"] == "host_total" and item.get("limit")]
     limit = limits[0] if limits else 0.0
-    top = max([limit, *(option["host_gb"] for option in options)]) * 1.05
-    parts = []
-    for number, option in enumerate(options):
-        y = 8 + number * 30
-        width = option["host_gb"] / top * (WIDTH - 230)
+    top = max([limit, *(option["host_gb"] for option in options)]) * 1.15
+    parts, y = [], 4
+    for option in options:
+        width = option["host_gb"] / top * WIDTH
         tone = "a" if option.get("fits", True) else "bad"
-        parts.append(
-            f'<text x="0" y="{y + 15}">{escape(option["name"][:30])}</text>'
-            f'<rect class="{tone}" x="220" y="{y}" width="{width:.1f}" height="20"/>'
-            f'<text x="{226 + width:.1f}" y="{y + 15}">{option["host_gb"]:.1f} GB</text>'
-        )
-    height = 20 + 30 * len(options)
+        fits = "fits" if option.get("fits", True) else "does not fit"
+        parts.append(f'<text x="0" y="{y + 12}">{_said(option["name"])}: {amount(option["host_gb"])} GB, {fits}</text>')
+        parts.append(f'<rect class="{tone}" x="0" y="{y + 18}" width="{width:.1f}" height="18"/>')
+        y += 48
     if limit:
-        x = 220 + limit / top * (WIDTH - 230)
-        parts.append(f'<line class="limit" x1="{x:.1f}" y1="0" x2="{x:.1f}" y2="{height - 8}"/>')
-        height += 14
-        parts.append(f'<text x="{min(x, WIDTH - 130):.1f}" y="{height - 4}">limit {limit:.1f} GB</text>')
-    return _svg("Host RAM that options would take", height, "".join(parts))
+        x = limit / top * WIDTH
+        parts.append(f'<line class="limit" x1="{x:.1f}" y1="16" x2="{x:.1f}" y2="{y}"/>')
+        parts.append(f'<text x="{x:.1f}" y="{y + 14}" text-anchor="end">most that may be taken: {limit:.1f} GB</text>')
+        y += 20
+    return _figure("Host RAM that options would take, all ranks together", y + 4, "".join(parts))
 
 
 def load(document: Json) -> str:
-    """Running, queued and usage over time, retractions marked; empty without a series."""
+    """Running and queued requests over time, token usage below, retractions marked; empty without a series."""
     points = document.get("series", [])
     if len(points) < 2:
         return ""
-    span = max(point["seconds"] for point in points) or 1.0
+    start, end = points[0]["seconds"], points[-1]["seconds"]
+    span = (end - start) or 1.0
+    limit = next((fact["value"] for fact in document["facts"] if fact["name"] == "running_limit"), None)
     high = max(max(point["running"], point["queue"]) for point in points) or 1
-    parts = [
-        _curve("a", [(p["seconds"] / span, p["running"] / high) for p in points]),
-        _curve("b", [(p["seconds"] / span, p["queue"] / high) for p in points]),
-        _curve("c", [(p["seconds"] / span, p["usage"]) for p in points]),
+    top = max(high, limit or 0) if limit is None or limit <= 4 * high else high
+    at = [(point["seconds"] - start) / span for point in points]
+    parts = [_axes(24, 130, f"requests, 0 to {top}"), _axes(190, 110, "token usage, 0 to 1")]
+    parts += [
+        _curve("a", at, [point["running"] / top for point in points], 24, 130),
+        _curve("b", at, [point["queue"] / top for point in points], 24, 130),
+        _curve("c", at, [min(point["usage"], 1.0) for point in points], 190, 110),
     ]
-    for mark in document.get("retraction_marks", []):
-        x = mark / span * WIDTH
-        parts.append(f'<line class="bad" x1="{x:.1f}" y1="4" x2="{x:.1f}" y2="164"/>')
-    axis = f'<line class="axis" x1="0" y1="164" x2="{WIDTH}" y2="164"/>'
-    names = [(f"running (to {high})", "a"), ("queued (same scale)", "b"), ("token usage (0 to 1)", "c")]
-    return _svg(f"Load over {span / 60:.0f} minutes", 236, axis + "".join(parts) + _legend(names, 184))
+    if limit is not None and limit <= top:
+        y = 154 - limit / top * 130
+        parts.append(f'<line class="limit" x1="0" y1="{y:.1f}" x2="{WIDTH}" y2="{y:.1f}"/>')
+    marks = document.get("marks", [])
+    for mark in marks:
+        x = (mark["seconds"] - start) / span * WIDTH
+        parts.append(f'<line class="mark" x1="{x:.1f}" y1="300" x2="{x:.1f}" y2="312"/>')
+    first, last = str(points[0]["at"])[:19], str(points[-1]["at"])[:19]
+    parts.append(f'<text class="dim" x="0" y="328">{_said(first)}</text>')
+    parts.append(f'<text class="dim" x="{WIDTH}" y="328" text-anchor="end">{_said(last)}</text>')
+    names = [("running", "a"), ("queued", "b"), ("token usage", "c")]
+    names += [(f"running limit {amount(limit)}", "limit")] if limit is not None and limit <= top else []
+    names += [(f"retractions ({len(marks)} moments)", "mark")] if marks else []
+    keys = "".join(f'<span class="key {tone}"></span> {_said(name)} ' for name, tone in names)
+    return _figure(f"Load over {span / 60:.0f} minutes", 336, "".join(parts), f'<p class="legend">{keys}</p>')
 
 
-def _curve(tone: str, points: list[tuple[float, float]]) -> str:
-    path = " ".join(f"{x * WIDTH:.1f},{164 - min(y, 1.05) * 150:.1f}" for x, y in points)
-    return f'<polyline class="line {tone}" points="{path}"/>'
+def _axes(y: int, height: int, title: str) -> str:
+    lines = "".join(
+        f'<line class="axis" x1="0" y1="{y + height * part:.1f}" x2="{WIDTH}" y2="{y + height * part:.1f}"/>'
+        for part in (0, 0.5, 1)
+    )
+    return f'<text class="dim" x="0" y="{y - 8}">{title}</text>{lines}'
 
 
-def _legend(names: list[tuple[str, str]], top: int) -> str:
-    parts = []
-    for number, (name, tone) in enumerate(names):
-        x, y = (number % 2) * WIDTH // 2, top + (number // 2) * 20
-        parts.append(f'<rect class="{tone}" x="{x}" y="{y}" width="12" height="12"/>')
-        parts.append(f'<text x="{x + 18}" y="{y + 11}">{escape(name)}</text>')
-    return "".join(parts)
+def _curve(tone: str, at: list[float], values: list[float], y: int, height: int) -> str:
+    """Steps, not slopes: a figure holds until the next line of the log."""
+    path: list[str] = []
+    for x, value in zip(at, values, strict=True):
+        place = f"{y + height - min(value, 1.02) * height:.1f}"
+        path.append(f"H{x * WIDTH:.1f}V{place}" if path else f"M{x * WIDTH:.1f} {place}")
+    return f'<path class="line {tone}" d="{"".join(path)}"/>'
 
 
-def _svg(title: str, height: int, body: str) -> str:
+def _said(text: object) -> str:
+    return escape(visible(str(text)))
+
+
+def _figure(title: str, height: float, body: str, below: str = "") -> str:
     return (
-        f'<svg role="img" aria-label="{escape(title)}" viewBox="0 0 {WIDTH} {height}" '
-        f'xmlns="http://www.w3.org/2000/svg"><title>{escape(title)}</title>{body}</svg>'
+        f'<figure><figcaption>{escape(title)}</figcaption><svg role="img" aria-label="{escape(title)}" '
+        f'viewBox="0 0 {WIDTH} {height:g}" xmlns="http://www.w3.org/2000/svg">{body}</svg>{below}</figure>'
     )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Final, Literal
 
-from rich.console import Group, RenderableType
-from rich.text import Text
-
+from agent.views.layout import Line, Page, paragraph
 from transcripts.records import (
     Advised,
+    Claimed,
     Compared,
     Concluded,
     Ended,
@@ -22,85 +22,104 @@ from transcripts.records import (
     Replied,
     Reported,
     Said,
+    Shortened,
     TaskChanged,
     Weighed,
 )
 
+Kind = Literal["said", "step", "look"]
+BODY_LINES: Final = 12
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One step: who or what, a heading, and the text that a viewer may fold away."""
+    """One step: who or what, a heading, and the text that a viewer may fold away; what was `said` stays open."""
 
     at: str
     who: str
     heading: str
     body: str = ""
+    kind: Kind = "step"
 
 
 def entries(records: Iterable[Record]) -> Iterator[Entry]:
     """Every record a reader would miss if it were left out, in order."""
+    called: dict[str, str] = {}
     for record in records:
-        found = _entry(record)
+        if isinstance(record, Replied):
+            called.update({call.id: call.name for call in record.calls})
+        found = _entry(record, called)
         if found is not None:
-            yield Entry(record.at, *found)
+            yield found
 
 
-def _entry(record: Record) -> tuple[str, str, str] | None:
+def _entry(record: Record, called: dict[str, str]) -> Entry | None:
+    at = record.at
     match record:
         case Opened():
-            return "operator", record.text, ""
+            return Entry(at, "operator" if record.role == "session" else "task", record.text, kind="said")
         case Said():
-            return "operator", record.text, ""
+            return Entry(at, "operator", record.text, kind="said")
+        case Concluded():
+            return Entry(at, "answer", record.reason or f"exit {record.exit}", record.text, "said")
         case Replied():
-            called = ", ".join(call.name for call in record.calls)
+            names = ", ".join(call.name for call in record.calls)
             arguments = "\n".join(f"{call.name} {call.arguments}" for call in record.calls)
-            return record.model or "model", record.text or f"calls {called}", arguments
+            heading = f"calls {names}" if names else "answers"
+            return Entry(at, record.model or "model", heading, "\n".join(filter(None, (record.text, arguments))))
         case Ended():
-            return "tool", f"{record.status}", record.text
+            return Entry(at, called.get(record.call, "tool"), record.status, record.text)
         case EvidenceTaken():
-            return (
-                record.host,
-                f"{record.id} {record.probe} {record.problem}".rstrip(),
-                f"{record.command}\n{record.text}",
-            )
+            heading = f"{record.id} {record.probe} {record.problem}".rstrip()
+            return Entry(at, record.host, heading, f"{record.command}\n{record.text}", "look")
         case Reported():
-            return record.task, f"{len(record.findings)} findings", "\n".join(f.text for f in record.findings)
+            findings = "\n".join(f"{finding.subject}: {finding.text}" for finding in record.findings)
+            return Entry(at, record.task, f"{len(record.findings)} findings", findings)
         case TaskChanged():
-            return "task", f"{record.id} {record.status} {record.description}".rstrip(), ""
+            return Entry(at, "task", f"{record.id} {record.status} {record.description}".rstrip())
         case _:
             return _state(record)
 
 
-def _state(record: Record) -> tuple[str, str, str] | None:
+def _state(record: Record) -> Entry | None:
+    at = record.at
     match record:
         case Weighed():
-            return "weighed", f"{record.kind} {record.label}".rstrip(), ""
+            rows = "\n".join(f"{row.label}: {row.status} {row.weight:+.1f}" for row in record.hypotheses)
+            return Entry(at, "weighed", f"{record.kind} {record.label}".rstrip(), rows)
+        case Claimed():
+            rows = "\n".join(f"{claim.text}: {claim.verdict}: {claim.why}" for claim in record.claims)
+            return Entry(at, "claims", f"{len(record.claims)} judged", rows)
         case Located():
-            return "source", f"{record.origin} {record.version} sha256:{record.digest[:16]}", ""
+            return Entry(at, "source", f"{record.origin} {record.version} sha256:{record.digest[:16]}")
         case Compared():
-            return "compared", f"{len(record.options)} options", ""
+            return Entry(at, "compared", f"{len(record.options)} options", "\n".join(o["name"] for o in record.options))
         case Advised():
-            return "advised", f"{len(record.changes)} changes, {len(record.refused)} refused", ""
-        case Concluded():
-            return "concluded", record.reason or f"exit {record.exit}", record.text
+            rows = "\n".join(f"{each['flag']}: {each['to']}" for each in record.changes)
+            return Entry(at, "advised", f"{len(record.changes)} changes, {len(record.refused)} refused", rows)
         case Repaired():
-            return "repaired", f"{len(record.bad)} bad lines, {record.torn_bytes} torn bytes", ""
+            return Entry(at, "repaired", f"{len(record.bad)} bad lines, {record.torn_bytes} torn bytes")
+        case Shortened():
+            return Entry(at, "shortened", "the conversation goes on from this text", record.text)
         case Note():
-            return "note", record.text, ""
+            return Entry(at, "note", record.text)
         case _:
             return None
 
 
-def terminal(records: Iterable[Record], body_lines: int = 12) -> RenderableType:
-    """For a terminal: headings, and the first lines of each body."""
-    parts: list[RenderableType] = []
-    for entry in entries(records):
-        head = Text(f"{entry.at[11:19]} ", style="dim")
-        head.append(f"{entry.who}: ", style="bold")
-        head.append(entry.heading)
-        parts.append(head)
-        lines = entry.body.splitlines()
-        parts += [Text(f"    {line}", style="dim") for line in lines[:body_lines]]
-        if len(lines) > body_lines:
-            parts.append(Text(f"    … {len(lines) - body_lines} more lines", style="dim"))
-    return Group(*parts)
+def terminal(records: Iterable[Record], body_lines: int = BODY_LINES) -> Page:
+    """For a terminal: headings, and the first lines of each body; of an answer all of it."""
+    told = list(entries(records))
+
+    def make(width: int) -> Iterator[Line]:
+        for entry in told:
+            style = "bold" if entry.kind == "said" else ""
+            yield from paragraph(f"{entry.at[11:19]} {entry.who}: {entry.heading}", width, 0, 2, style)
+            lines = entry.body.splitlines()
+            shown = lines if entry.kind == "said" else lines[:body_lines]
+            for line in shown:
+                yield from paragraph(line, width, 4, 2)
+            if len(lines) > len(shown):
+                yield Line(f"    … {len(lines) - len(shown)} more lines", "dim")
+
+    return Page(make)

@@ -43,6 +43,16 @@ def change_line(change: Json) -> str:
     return f"{change['do']} {change['flag']}: {before} -> {after} {change['unit'] or ''}".rstrip()
 
 
+def change_told(change: Json) -> str:
+    """The same as prose: `raise --mem-fraction-static from 0.88 to 0.89`."""
+    before = "not set so far" if change["from"] is None else f"so far {change['from']}"
+    if change["to"] is None:
+        done = {"remove": "removed", "set": "switched on"}.get(change["do"], "a newer version")
+        return f"{change['flag']}: {done} ({before})"
+    unit = "" if change["unit"] in (None, "", "fraction") else f" {change['unit']}"
+    return f"{change['do']} {change['flag']} to {change['to']}{unit} ({before})"
+
+
 def visible(text: str) -> str:
     """Text in which nothing is hidden: control, bidirectional, zero-width and tag characters are written out."""
     return _INVISIBLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text.replace("\r\n", "\n"))

@@ -7,7 +7,7 @@ from typing import Any
 
 from agent.views.sections.blocks import Block, Code, Items, Paragraph, Table, cited
 from agent.views.terminal import rolled_back_when
-from agent.views.words import amount, change_line, sentence
+from agent.views.words import amount, change_told, sentence
 
 Json = dict[str, Any]
 
@@ -62,7 +62,7 @@ def change(document: Json) -> Iterator[Block]:
     for each in document["changes"]:
         valid = each.get("valid")
         proof = f" Valid in {valid['in']} at {valid['at']}; its rules are {valid['rules']}." if valid else ""
-        yield cited(f"{sentence(change_line(each))} {sentence(each['why'])}{proof}", each["evidence"])
+        yield cited(f"{sentence(change_told(each))} {sentence(each['why'])}{proof}", each["evidence"])
     launch = document["launch"]
     words = [(state, word) for state, word in launch.get("diff", ()) if state != "same"]
     if words:
@@ -99,7 +99,7 @@ def verification(document: Json) -> Iterator[Block]:
 def follow_ups(document: Json) -> Iterator[Block]:
     """Actions, each with its check; an owner is named by the team, never here."""
     rows: list[tuple[str | Paragraph, ...]] = [
-        (change_line(each), "", document["ids"]["verify"]) for each in document["changes"]
+        (change_told(each), "", document["ids"]["verify"]) for each in document["changes"]
     ]
     for text in document["diagnosis"]["missing"]:
         what, _, look = text.partition("Look: ")

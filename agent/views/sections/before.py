@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from agent.views.sections.blocks import Block, Items, Paragraph, Picture, Table, cited, refs
-from agent.views.words import IMPACT, amount, change_line, listed, plural, sentence
+from agent.views.words import IMPACT, amount, change_told, listed, plural, sentence
 
 Json = dict[str, Any]
 _SURE: Final = ((0.9, "nearly certain"), (0.7, "likely"), (0.0, "possible"))
@@ -98,7 +98,7 @@ def _recommendation(document: Json) -> Paragraph:
         settle = document["diagnosis"]["missing"][:1]
         text = "No change is recommended" + (f" before this is known: {settle[0]}" if settle else ".")
         return Paragraph(sentence(text))
-    said = "; ".join(change_line(change) for change in document["changes"])
+    said = "; ".join(change_told(change) for change in document["changes"])
     restarts = sum(bool(stage.get("restart")) for stage in document["stages"])
     cost = f"; it takes {plural(restarts, 'restart')}" if restarts else "; it takes no restart"
     sources = [source for change in document["changes"] for source in change["evidence"]]
@@ -131,7 +131,6 @@ def timeline(document: Json) -> Iterator[Block]:
             if event["clock"] == clock
         )
         if rows:
-            yield Paragraph(f"{label}:")
             yield Table(label, ("time", "what", "evidence"), rows)
     if len({event["clock"] for event in document["timeline"]}) > 1:
         yield Paragraph("The two clocks were not compared; times of the log are as printed there.")

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from agent.views.sections.blocks import Block, Items, Paragraph, Picture, Table, cited, refs
 from agent.views.terminal import told_options
-from agent.views.words import amount, change_line, listed, plural, sentence
+from agent.views.words import amount, change_told, listed, plural, sentence
 from transcripts.vocabulary import VOCABULARY
 
 Json = dict[str, Any]
@@ -89,7 +89,7 @@ def assumptions(document: Json) -> Iterator[Block]:
         yield Paragraph(f"And {len(rows) - ROWS} more of the kind.")
     for change in document["changes"]:
         if not change["confirmed"]:
-            yield cited(f"Not confirmed on a live host: {change_line(change)}.", change["evidence"])
+            yield cited(f"Not confirmed on a live host: {change_told(change)}.", change["evidence"])
     if not rows:
         yield Paragraph("Every value that the answer rests on was observed, or derived from what was observed.")
 
