@@ -6,6 +6,8 @@ another engine means which word of SGLang, and what SGLang itself renamed.
 
 from __future__ import annotations
 
+import re
+
 from tools.diagnosis.changes import step
 from tools.diagnosis.model import Proposal
 from tools.diagnosis.view import View, as_number
@@ -70,6 +72,11 @@ def changes_for_rejected(view: View) -> tuple[Proposal, ...]:
     names += [fact.scope for fact in view.facts.all("flag") if fact.scope in EQUIVALENT or "_" in fact.scope]
     names += [str(fact.value) for fact in view.facts.all("deprecated_flag")]
     found: list[Proposal] = []
+    for refused in view.facts.all("rejected_value"):
+        choice = nearest_choice(str(refused.value), view.facts.text("flag_choices", refused.scope))
+        if choice:
+            found.append(step(view, "set", refused.scope, choice, f"this version's spelling of {refused.value}"))
+            names = [name for name in names if name != refused.scope]
     for name in dict.fromkeys(names):
         found += _instead(view, name)
     return tuple(dict.fromkeys(found))
@@ -103,3 +110,12 @@ def _instead(view: View, name: str) -> list[Proposal]:
             upgrade(f"or a version that has {name}"),
         ]
     return []
+
+
+def nearest_choice(value: str, choices: str) -> str:
+    """Of the choices as the parser printed them, the one that a value is a slip of; empty where none is near."""
+    from difflib import get_close_matches
+
+    listed = re.findall(r"[\w.+-]+", choices)
+    same = [one for one in listed if one.replace("-", "_").lower() == value.replace("-", "_").lower()]
+    return next(iter(same or get_close_matches(value, listed, 1, 0.8)), "")

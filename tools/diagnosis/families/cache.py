@@ -191,6 +191,11 @@ ENTRIES = (
         for_=(
             Clue(3, both(_fell, _evicted), "hits fell while evictions rose"),
             Clue(2, either(_fell, symptom("hit_rate_fell")), "the share of cached tokens fell"),
+            Clue(
+                2,
+                both(symptom("hit_rate_fell"), symptom("evictions_rise", "many_conversations")),
+                "as more users came, or as evictions rose",
+            ),
             Clue(2, both(_evicted, lacks(_HYBRID)), "more was evicted than the pool holds"),
             Clue(
                 3,

@@ -680,6 +680,7 @@ ENTRIES = (
             Clue(5, both(_STORE, symptom("store_evicts")), "the store is full and evicts"),
             Clue(2, both(_STORE, symptom("hit_rate_fell", "hit_rate_low")), "hits stay low with a store"),
         ),
+        against=(Clue(3, symptom("host_pool_full", "staged_partly"), "the host pool is what is full"),),
         settle=Question(
             "How full is the store, and how many of its pages are evicted per hour?", "the store's own metrics"
         ),

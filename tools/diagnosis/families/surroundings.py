@@ -22,7 +22,7 @@ from tools.diagnosis.clues import (
     when,
 )
 from tools.diagnosis.families.hicache import less_host
-from tools.diagnosis.foreign import EQUIVALENT, changes_for_rejected
+from tools.diagnosis.foreign import EQUIVALENT, changes_for_rejected, nearest_choice
 from tools.diagnosis.model import Actions, Proposal, Question
 from tools.diagnosis.parser_names import parser_for
 from tools.diagnosis.view import View
@@ -575,8 +575,25 @@ def _nearest(view: View) -> Seen | None:
 
 
 def _has_rejected(view: View) -> Seen | None:
-    found = view.facts.all("rejected_flag")
+    found = [one for one in view.facts.all("rejected_flag") if one.scope not in ("invalid_choice", "missing_value")]
     return Seen(str(found[0].value), (found[0].source,)) if found else None
+
+
+def _near_choice(view: View) -> Seen | None:
+    """A value that was refused stands, but for a slip, among the choices that the parser printed."""
+    for one in view.facts.all("rejected_value"):
+        choice = nearest_choice(str(one.value), view.facts.text("flag_choices", one.scope))
+        if choice:
+            return Seen(f"{one.scope} {one.value}: nearest is {choice}", (one.source,))
+    return None
+
+
+def _starved(view: View) -> Seen | None:
+    """Hardly anything runs, very many wait, and the pool is nearly empty."""
+    running, queue, usage = view.number("running_max"), view.number("queue_p95"), view.usage
+    if running is None or queue is None or usage is None or running > 8 or queue < 50 or usage > 0.1:
+        return None
+    return Seen(f"{running:g} running, {queue:g} waiting, usage {usage:.2f}", view.sources("running_max", "queue_p95"))
 
 
 ENTRIES = (
@@ -713,6 +730,7 @@ ENTRIES = (
         for_=(
             Clue(5, _underscore, "underscores where SGLang has hyphens, or the other way round"),
             Clue(4, both(_has_rejected, _nearest), "a very near flag exists"),
+            Clue(5, _near_choice, "the value is a slip of one of the choices"),
             Clue(2.5, said("invalid_choice"), "the value is not one of the choices"),
             Clue(1, _REJECTED, "the parser refused it"),
         ),
@@ -1122,6 +1140,7 @@ ENTRIES = (
                 "after a burst or retraction nothing more is admitted",
             ),
             Clue(6, said("batch_full_flag"), "the flag is named"),
+            Clue(4, both(_starved, lacks(flag("--max-running-requests"))), "hardly anything runs and very many wait"),
             Clue(
                 4,
                 both(symptom("hangs"), symptom("small_limit"), lacks(symptom("overlap"))),

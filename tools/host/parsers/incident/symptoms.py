@@ -28,7 +28,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "few_running",
-        r"\bonly (?:\w+teen|\w+ty|\w+ty-\w+|eleven|twelve|\d+) (?:ever |of them |can |will )?(?:run|are running|active)|settles? at \d+|(?:\d+) of \d+ on (?:every|each)|\b(?:only|just|never more than|no more than|past|stops? (?:at|near)|capped (?:at|to)|cap(?:s|ped)?|limit(?:ed)? (?:to|of)|stuck at|at most|stays? at|tops? out at|reduced to)\b.{0,25}\b(?:one|two|three|four|five|six|seven|eight|nine|ten|\d+|four hundred)\b.{0,25}\b(?:run\w*|at once|concurrent|parallel|in flight|requests?|per gpu|at a time|active)|(?:\b\w+\b|\d+) requests? run\b|refuses to go past|running requests? stop|slots? (?:is|are) never used|fewer (?:requests )?(?:run|at once)|does not (?:run|go) (?:past|above|beyond)|#running-req: [1-9]\b",
+        r"only a (?:handful|few) (?:of )?(?:requests?|are|is|run)|\bonly (?:\w+teen|\w+ty|\w+ty-\w+|eleven|twelve|\d+) (?:ever |of them |can |will )?(?:run|are running|active)|settles? at \d+|(?:\d+) of \d+ on (?:every|each)|\b(?:only|just|never more than|no more than|past|stops? (?:at|near)|capped (?:at|to)|cap(?:s|ped)?|limit(?:ed)? (?:to|of)|stuck at|at most|stays? at|tops? out at|reduced to)\b.{0,25}\b(?:one|two|three|four|five|six|seven|eight|nine|ten|\d+|four hundred)\b.{0,25}\b(?:run\w*|at once|concurrent|parallel|in flight|requests?|per gpu|at a time|active)|(?:\b\w+\b|\d+) requests? run\b|refuses to go past|running requests? stop|slots? (?:is|are) never used|fewer (?:requests )?(?:run|at once)|does not (?:run|go) (?:past|above|beyond)|#running-req: [1-9]\b",
     ),
     (
         "one_at_a_time",
@@ -135,7 +135,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "long_prompts",
-        r"(?:long|huge|large|big|giant|lengthy) (?:text |input )?(?:prompts?|contexts?|inputs?|documents?|requests?|prefills?)|\d{2,4}[k,]?(?:\d{3})?[- ]?(?:k|thousand)?[- ]tokens? (?:text )?(?:prompt|prefill|context|input)|\d{2,3}k (?:text )?(?:prefill|prompt|context)|quarter million tokens|thousand tokens?.{0,20}prompt|\d+ requests? x \d+k|long-context",
+        r"\d{2,4}k?[- ]?(?:k|thousand)?[- ]tokens? (?:document|input|file|book|repo\w*)|(?:long|huge|large|big|giant|lengthy) (?:text |input )?(?:prompts?|contexts?|inputs?|documents?|requests?|prefills?)|\d{2,4}[k,]?(?:\d{3})?[- ]?(?:k|thousand)?[- ]tokens? (?:text )?(?:prompt|prefill|context|input)|\d{2,3}k (?:text )?(?:prefill|prompt|context)|quarter million tokens|thousand tokens?.{0,20}prompt|\d+ requests? x \d+k|long-context",
     ),
     (
         "steady_prefill",
@@ -198,7 +198,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "slow_ttft",
-        rf"see nothing for|(?:first|initial) (?:word|response|byte|answer|output)s? .{{0,30}}(?:late|slow|minute|seconds|long)|ttft.{{0,20}}\d.{{0,12}}->|(?:forever|ages|so long|very long) to (?:begin|start|answer)|(?:requests?|prompts?) (?:take|need)s? (?:forever|ages|minutes) to|{_TTFT}.{{0,60}}{_SLOW}|{_SLOW}.{{0,30}}{_TTFT}|ttft \d+|first token takes",
+        rf"ttft p\d+ \d\d+(?:\.\d+)? ?s\b|see nothing for|(?:first|initial) (?:word|response|byte|answer|output)s? .{{0,30}}(?:late|slow|minute|seconds|long)|ttft.{{0,20}}\d.{{0,12}}->|(?:forever|ages|so long|very long) to (?:begin|start|answer)|(?:requests?|prompts?) (?:take|need)s? (?:forever|ages|minutes) to|{_TTFT}.{{0,60}}{_SLOW}|{_SLOW}.{{0,30}}{_TTFT}|ttft \d+|first token takes",
     ),
     (
         "prefill_slow",
@@ -218,7 +218,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "one_tenant",
-        r"one (?:of our )?(?:customers?|teams?|jobs?|callers?)\b.{0,40}(?:sends?|submits?|uploads?|posts?)|all (?:the )?others\b|one (?:customer|tenant|user|client)(?:'s)?\b|(?:others?|everyone else|everybody else)(?:'s)?\b.{0,40}waits?|one (?:tenant|user|client|customer|huge prompt|long prompt|long request|big (?:prompt|request))|(?:single|one) (?:long|huge|large|big) (?:prompt|request|document)|everybody else|everyone else|other (?:users|tenants|clients)|noisy neighbo",
+        r"\b(?:all|the) other (?:users|clients|requests|tenants|callers|customers)\b|(?:job|batch|script|crawler|agent) (?:sends?|submits?|posts?|uploads?) (?:one|a)\b|one (?:of our )?(?:customers?|teams?|jobs?|callers?)\b.{0,40}(?:sends?|submits?|uploads?|posts?)|all (?:the )?others\b|one (?:customer|tenant|user|client)(?:'s)?\b|(?:others?|everyone else|everybody else)(?:'s)?\b.{0,40}waits?|one (?:tenant|user|client|customer|huge prompt|long prompt|long request|big (?:prompt|request))|(?:single|one) (?:long|huge|large|big) (?:prompt|request|document)|everybody else|everyone else|other (?:users|tenants|clients)|noisy neighbo",
     ),
     (
         "many_conversations",
@@ -257,6 +257,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
         "hit_rate_fell",
         r"hit[- ]?rate.{0,50}(?:fell|falls?|drop\w*|went down|->|collaps\w*|lower (?:than|at)|declin\w*)|hits? (?:fell|drop)",
     ),
+    ("evictions_rise", r"evict\w*.{0,30}(?:grow\w*|climb\w*|ris(?:e|es|ing)|rose|high|many|\d)"),
     (
         "hit_rate_high",
         r"(?:hit[- ]?rate|hits?|cached).{0,30}(?:high|9\d(?:\.\d+)? ?%|8\d ?%|0\.[89]\d*|excellent|great|good|near 1)|9\d ?% (?:cache )?hits?",
@@ -412,7 +413,10 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
         r"clients? (?:waits?|hangs?|block\w*|time ?outs?|never (?:get|hear))|no (?:reply|response|error) to the client|wait(?:s|ing)? for ?ever",
     ),
     ("health_503", r"/health.{0,20}503|503\b|health (?:check )?(?:fails?|stays)|never (?:becomes )?(?:healthy|ready)"),
-    ("after_burst", r"after (?:a |the |one )?(?:burst|spike|peak|rush|wave|load test)|bursts?\b"),
+    (
+        "after_burst",
+        r"(?:load |traffic )?(?:spike|burst|peak|surge)s?\b.{0,60}(?:then|after|since|from)|after (?:a |the |one )?(?:burst|spike|peak|rush|wave|load test)|bursts?\b",
+    ),
     ("after_retraction", r"after (?:a |the |one |first )?retract\w*|retract\w*"),
     (
         "queue_never_drains",
@@ -420,7 +424,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "never_recovers",
-        r"never (?:recovers?|comes? back|goes back|gets? better)|does not recover|until (?:a |the )?restart|stays? (?:that way|low|slow|there)|only a restart",
+        r"until (?:a |the |we |i |you |it is )?restart\w*|(?:from|since) then on|only (?:a )?restart|never (?:recovers?|comes? back|goes back|gets? better)|does not recover|until (?:a |the )?restart|stays? (?:that way|low|slow|there)|only a restart",
     ),
     (
         "collapse",
