@@ -1,0 +1,103 @@
+"""The pages in a real browser: quiet, alone, as wide as the screen, and readable for everyone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.case import Case
+from agent.document import document
+from agent.views import transcript
+from agent.views.html import html
+from agent.views.html import transcript as transcript_page
+from tests.agent.views.browser import Browser
+from tests.agent.views.conftest import HOSTS
+from tests.agent.views.test_hostile import hostile
+from tests.needs import needs
+from transcripts.records import Record
+
+Json = dict[str, Any]
+AXE = "axe.run(document, {resultTypes: ['violations']}).then(r => r.violations.map(v => v.id + ': ' + v.nodes[0].html))"
+WIDTHS = (390, 1280)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with Browser(needs("chromium", apt="chromium"), tmp_path_factory.mktemp("profile")) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def pages(
+    tmp_path_factory: pytest.TempPathFactory,
+    made: Callable[[str], Json],
+    records: Callable[[str], list[Record]],
+) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("pages")
+    told = {name: html(made(name)) for name in HOSTS}
+    told["transcript"] = transcript_page("Transcript", transcript.entries(records("kv")))
+    told["hostile"] = html(document(Case.fold(hostile())))
+    told["hostile transcript"] = transcript_page("Transcript", transcript.entries(hostile()))
+    paths = {name: folder / f"{name.replace(' ', '-')}.html" for name in told}
+    for name, path in paths.items():
+        path.write_text(told[name], encoding="utf-8")
+    return paths
+
+
+PAGES = (*HOSTS, "transcript", "hostile", "hostile transcript")
+
+
+@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_asks_for_nothing_complains_of_nothing_and_fits(
+    browser: Browser, pages: dict[str, Path], name: str, width: int
+) -> None:
+    browser.open(pages[name], width=width)
+    assert browser.value("document.documentElement.scrollWidth") <= width
+    assert browser.value("document.scripts.length + document.images.length") == 0
+    assert browser.requests() == []
+    assert browser.complaints() == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize(("width", "dark"), [(390, False), (1280, True)])
+def test_breaks_no_rule_of_accessibility(
+    browser: Browser, pages: dict[str, Path], name: str, width: int, dark: bool
+) -> None:
+    browser.open(pages[name], width=width, dark=dark)
+    browser.value(files("axe_core_python").joinpath("axe.min.js").read_text() + "; 0")
+    assert browser.value(AXE) == []
+
+
+def test_light_and_dark_are_two_papers_and_print_is_white_enough(browser: Browser, pages: dict[str, Path]) -> None:
+    paper = "getComputedStyle(document.body).backgroundColor"
+    browser.open(pages["kv"], width=1280)
+    light = browser.value(paper)
+    browser.open(pages["kv"], width=1280, dark=True)
+    dark = browser.value(paper)
+    browser.open(pages["kv"], width=794, medium="print")
+    assert light != dark
+    assert browser.value(paper) == light
+    assert browser.printed().startswith(b"%PDF")
+
+
+def test_a_reference_is_followed_to_the_line_it_names(browser: Browser, pages: dict[str, Path]) -> None:
+    browser.open(pages["kv"], width=1280)
+    followed = "(() => { const a = document.querySelector('main p a'); a.click(); return [a.hash, location.hash]; })()"
+    wanted, at = browser.value(followed)
+    assert wanted == at
+    assert browser.value("document.querySelector(':target').tagName") == "H3"
+
+
+def test_every_picture_has_a_name_and_stays_inside_its_frame(browser: Browser, pages: dict[str, Path]) -> None:
+    browser.open(pages["kv"], width=1280)
+    names = browser.value("[...document.querySelectorAll('svg')].map(s => s.getAttribute('aria-label'))")
+    assert [name.split(",")[0].split(" ")[0] for name in names] == ["Memory", "Load", "Host"]
+    inside = """[...document.querySelectorAll('svg')].every(s => { const f = s.viewBox.baseVal;
+      return [...s.querySelectorAll('text, rect, path')].every(e => { const b = e.getBBox();
+        return b.x >= -2 && b.y >= -2 && b.x + b.width <= f.width + 2 && b.y + b.height <= f.height + 2; }); })"""
+    assert browser.value(inside)

@@ -1,0 +1,251 @@
+"""The write-up: its order, its links, its bytes, and the machine checks that make it final."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.views import writeup
+from agent.views.html import html
+from agent.views.markdown import markdown
+from agent.views.sections.blocks import Block, Items, Paragraph, Section, Table
+from agent.views.share import shared
+from tests.agent.views.conftest import HOSTS
+from tests.program import ROOT, command, environment, sglscout
+from transcripts.facts import Evidence
+from transcripts.records import Concluded, EvidenceTaken, Opened, Record, Said
+from transcripts.redaction import Redactor
+from transcripts.store import Store
+
+Json = dict[str, Any]
+ORDER = (
+    "Summary", "Impact", "Timeline", "What one must know", "What was asked", "Evidence", "Hypotheses", "Assumptions",
+    "What was wrong or is left open", "Options", "Decision", "What is known now", "The change", "Verification",
+    "Follow-ups", "Appendix: commands", "Appendix: lines", "Appendix: citations",
+)  # fmt: skip
+CLAIMING = ("Impact", "What is known now", "Decision", "Hypotheses", "What was asked", "The change")
+
+
+def _section(document: Json, beginning: str) -> Section:
+    return next(section for section in writeup.sections(document) if section.title.startswith(beginning))
+
+
+def _paragraphs(blocks: list[Block]) -> list[Paragraph]:
+    found: list[Paragraph] = []
+    for block in blocks:
+        if isinstance(block, Paragraph):
+            found.append(block)
+        elif isinstance(block, Items):
+            found += block.items
+    return found
+
+
+@pytest.mark.parametrize("name", ["slots", "kv", "prefix"])
+def test_sections_stand_in_the_order_of_a_reader(made: Callable[[str], Json], name: str) -> None:
+    titles = [section.title for section in writeup.sections(made(name))]
+    assert len(titles) == len(ORDER)
+    assert [title.startswith(wanted) for title, wanted in zip(titles, ORDER, strict=True)] == [True] * len(ORDER)
+
+
+@pytest.mark.parametrize("name", HOSTS)
+def test_every_link_of_the_markdown_leads_to_a_heading(made: Callable[[str], Json], name: str) -> None:
+    text = markdown(made(name))
+    headings = {
+        line.lstrip("#").strip().lower().replace(" ", "-") for line in text.splitlines() if line.startswith("#")
+    }
+    links = re.findall(r"(?<!\\)\]\(#([^)]*)\)", text)
+    assert len(links) > 40
+    assert set(links) - headings == set()
+
+
+@pytest.mark.parametrize("name", HOSTS)
+def test_every_link_of_the_page_leads_to_an_id_that_is_there_once(made: Callable[[str], Json], name: str) -> None:
+    text = html(made(name))
+    ids = re.findall(r' id="([^"]*)"', text)
+    links = re.findall(r'href="([^"]*)"', text)
+    assert len(links) > 40
+    assert all(link.startswith("#") for link in links)
+    assert {link[1:] for link in links} - set(ids) == set()
+    assert len(ids) == len(set(ids))
+
+
+@pytest.mark.parametrize("name", HOSTS)
+def test_the_summary_is_three_sentences_with_their_sources(made: Callable[[str], Json], name: str) -> None:
+    told = [block for block in _section(made(name), "Summary").blocks if isinstance(block, Paragraph)]
+    assert len(told) == 4  # the three, and the status
+    assert all(paragraph.references for paragraph in told[:2])
+    assert bool(told[2].references) == bool(made(name)["changes"])
+
+
+def _figures(cells: tuple[str | Paragraph, ...]) -> bool:
+    return any(re.search(r"\d", cell.text if isinstance(cell, Paragraph) else cell) for cell in cells)
+
+
+def _sourced(row: tuple[str | Paragraph, ...]) -> bool:
+    return any(isinstance(cell, Paragraph) and cell.references for cell in row)
+
+
+@pytest.mark.parametrize("name", HOSTS)
+def test_no_number_stands_without_a_source(made: Callable[[str], Json], name: str) -> None:
+    """In the sections that claim something, a paragraph or table row with a figure names where it is from."""
+    bare = []
+    for section in writeup.sections(made(name)):
+        if not section.title.startswith(CLAIMING):
+            continue
+        for paragraph in _paragraphs(section.blocks):
+            settled = paragraph.text.startswith(("Asked", "Step ", "None"))
+            if re.search(r"\d", paragraph.text) and not paragraph.references and not settled:
+                bare.append(paragraph.text)
+        first = 2 if section.title.startswith("Hypotheses") else 1  # a weight is the sum of the reasons beside it
+        for table in section.blocks:
+            if isinstance(table, Table) and section.title != "The change":
+                bare += [str(row) for row in table.rows if _figures(row[first:]) and not _sourced(row)]
+    assert bare == []
+
+
+@pytest.mark.parametrize("name", HOSTS)
+def test_times_go_forward_by_each_clock(made: Callable[[str], Json], name: str) -> None:
+    for clock in ("log", "session"):
+        times = [event["at"] for event in made(name)["timeline"] if event["clock"] == clock]
+        assert times
+        assert all(before <= after for before, after in itertools.pairwise(times))
+
+
+@pytest.mark.parametrize("name", HOSTS)
+def test_every_action_has_a_check_and_no_owner_is_made_up(made: Callable[[str], Json], name: str) -> None:
+    tables = [block for block in _section(made(name), "Follow-ups").blocks if isinstance(block, Table)]
+    actions = next((table.rows for table in tables if table.label == "Actions"), ())
+    assert all(action and check and not owner for action, owner, check in actions)
+    assert len(actions) >= len(made(name)["changes"])
+
+
+@pytest.mark.parametrize("name", HOSTS)
+def test_no_secret_is_left_for_the_redactor_to_find(made: Callable[[str], Json], name: str) -> None:
+    text = markdown(made(name))
+    assert Redactor().redact(text) == text
+
+
+@pytest.mark.parametrize("name", HOSTS)
+def test_lines_that_are_leaned_on_are_quoted_as_they_stand_in_the_evidence(
+    made: Callable[[str], Json], records: Callable[[str], list[Record]], name: str
+) -> None:
+    texts = {record.id: record.text.splitlines() for record in records(name) if isinstance(record, EvidenceTaken)}
+    quoted = made(name)["quoted"]
+    assert len(quoted) > 5
+    for reference, text in quoted.items():
+        evidence, _, line = reference.partition(":")
+        assert texts[evidence][int(line) - 1].startswith(text.removesuffix(" …"))
+
+
+def test_retractions_are_moments_of_the_load(made: Callable[[str], Json]) -> None:
+    document = made("kv")
+    assert document["marks"]
+    last = document["series"][-1]["seconds"]
+    assert all(0 <= mark["seconds"] <= last + 60 for mark in document["marks"])
+    assert all(
+        "#retracted_reqs" in document["quoted"].get(mark["from"], "#retracted_reqs") for mark in document["marks"]
+    )
+    assert html(document).count('class="mark"') == len(document["marks"])
+    assert made("slots")["marks"] == []
+
+
+@pytest.mark.parametrize("name", ["slots", "kv"])
+def test_memory_after_the_change_is_still_the_whole_card(made: Callable[[str], Json], name: str) -> None:
+    document = made(name)
+    after = {step["name"]: step["gib"] for step in document["memory_after"]}
+    before = {step["name"]: step["gib"] for step in document["memory"]}
+    assert after
+    assert sum(after.values()) == pytest.approx(sum(before.values()), abs=0.05)
+    assert after["free"] < before["free"]
+
+
+@pytest.mark.parametrize("form", ["md", "html", "json"])
+def test_bytes_do_not_depend_on_place_time_or_terminal(home: Path, session: Callable[[str], str], form: str) -> None:
+    identity = session("kv")
+    made = set()
+    for zone, language, columns, terminal in (
+        ("UTC", "C", "80", "dumb"),
+        ("Asia/Tokyo", "de_DE.UTF-8", "200", "xterm-256color"),
+        ("America/Los_Angeles", "C.UTF-8", "40", "linux"),
+    ):
+        place = {"TZ": zone, "LANG": language, "LC_ALL": language, "COLUMNS": columns, "TERM": terminal}
+        done = subprocess.run(
+            command("writeup", identity, "--format", form),
+            capture_output=True,
+            env=environment(home / "kv") | place | {"PYTHONHASHSEED": columns},
+            cwd=ROOT,
+            check=True,
+        )
+        made.add(done.stdout)
+    assert len(made) == 1
+    assert len(made.pop()) > 10_000
+
+
+def test_the_suffix_chooses_the_format_and_only_the_owner_can_read_it(
+    home: Path, session: Callable[[str], str], tmp_path: Path
+) -> None:
+    identity = session("kv")
+    begins = {"a.md": "# ", "b.html": "<!doctype html>", "c.json": "{"}
+    for name, beginning in begins.items():
+        assert sglscout(home / "kv", "writeup", identity, "-o", str(tmp_path / name)).exit == 0
+        assert (tmp_path / name).read_text().startswith(beginning)
+        assert os.stat(tmp_path / name).st_mode & 0o077 == 0
+    assert json.loads((tmp_path / "c.json").read_text())["schema"] == "sglscout.diagnosis/1"
+    refused = sglscout(home / "kv", "writeup", identity, "-o", str(tmp_path / "missing" / "d.md"))
+    assert refused.exit == 2
+    assert "cannot be written" in refused.err
+
+
+def test_shared_names_neither_host_nor_user_nor_serial() -> None:
+    log = "2026-02-11T14:28:37+00:00 kaboom7 python3[1]: The server is fired up and ready to roll!\n"
+    gpus = "index, uuid\n0, GPU-8f2c1c3e-1111-2222-3333-444455556666\n"
+    found = [
+        Opened(id="ses_01TESTTESTTEST00", role="session", text="slow on kaboom7", target={"host": "ingrid@kaboom7"}),
+        EvidenceTaken.of(_evidence("E1", "journal_boot", log)),
+        EvidenceTaken.of(_evidence("E2", "gpus", gpus)),
+        Concluded(text="kaboom7 is slow because ingrid said so [E1:1]. See 10.20.30.40 [E2:2].", exit=0),
+    ]
+    from agent.case import Case
+    from agent.document import document
+
+    text = markdown(shared(document(Case.fold(found)))) + html(shared(document(Case.fold(found))))
+    assert "the-server" in text
+    for name in ("kaboom7", "ingrid", "10.20.30.40", "8f2c1c3e"):
+        assert name not in text
+
+
+def _evidence(identity: str, probe: str, text: str) -> Evidence:
+    return Evidence(identity, probe, "cat", "ingrid@kaboom7", "2026-02-11T14:00:00Z", 0, text)
+
+
+def test_one_decision_of_a_long_session(home: Path, session: Callable[[str], str], tmp_path: Path) -> None:
+    """A follow-up is a second decision; the first can still be written up as it stood."""
+    identity = session("slots")
+    first = sglscout(home / "slots", "writeup", identity, "--at", "D1").out
+    assert sglscout(home / "slots", "resume", identity, "why not ratio 8?").exit in (0, 3)
+    later = sglscout(home / "slots", "writeup", identity).out
+    assert sglscout(home / "slots", "writeup", identity, "--at", "D1").out == first
+    assert sglscout(home / "slots", "writeup", identity, "--at", "E5").out == first
+    assert sglscout(home / "slots", "writeup", identity, "--at", "D2").out == later
+    assert "why not ratio 8?" in later
+    assert "why not ratio 8?" not in first
+    unknown = sglscout(home / "slots", "writeup", identity, "--at", "D9")
+    assert unknown.exit == 2
+    assert "It has D1, D2." in unknown.err
+    assert Store(home / "slots").read(identity)[-1]["type"] == "concluded"
+
+
+def test_what_was_asked_later_is_told() -> None:
+    from agent.case import Case
+    from agent.document import document
+
+    case = Case.fold([Opened(id="ses_01TESTTESTTEST00", role="session", text="slow"), Said(text="why?")])
+    assert [question["text"] for question in document(case)["questions"]] == ["why?"]
