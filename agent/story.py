@@ -16,6 +16,7 @@ SERIES_POINTS: Final = 240
 QUOTED_CHARACTERS: Final = 300
 EVENTS_OF_A_KIND: Final = 3
 _RETRACTED: Final = "#retracted_reqs"
+_DECODE: Final = "Decode batch"
 _BOOT: Final = {
     "spec_default_reset": "speculative decoding set the running limit to {value} requests",
     "weights_after_gib": "weights loaded, {value} GiB left on the fullest GPU",
@@ -49,11 +50,16 @@ def series(case: Case) -> Series:
     """Running, queued and usage over time."""
     from tools.host.parsers import series as parsed
 
-    logs = {name: parsed(item) for name, item in case.evidence.items()}
-    name = max(logs, key=lambda each: len(logs[each]), default="")
-    points = tuple(
-        p for p in logs.get(name, ()) if p.kind == "decode" and p.seconds is not None and p.running is not None
-    )
+    likely = sorted(case.evidence.values(), key=lambda item: item.text.count(_DECODE), reverse=True)
+    name = ""
+    points: tuple[Any, ...] = ()
+    for item in likely:
+        if _DECODE not in item.text:
+            break
+        points = tuple(p for p in parsed(item) if p.kind == "decode" and None not in (p.seconds, p.running))
+        if points:
+            name = item.id
+            break
     if not points:
         return Series()
     step = -(-len(points) // SERIES_POINTS)

@@ -47,7 +47,8 @@ svg text.dim { fill: var(--dim); } svg text.on { fill: var(--on); } svg text.str
 .key.free { background: var(--free); } .key.mark { background: var(--bad); width: .25rem; }
 .key.limit { background: var(--paper); border-top: 2px dashed var(--bad); height: .3rem; vertical-align: middle; }
 .legend .key:not(:first-child) { margin-left: .8rem; }
-.parts { width: auto; margin-top: .4rem; } .parts td, .parts th { padding: .1rem 1.5rem .1rem 0; border: 0; overflow-wrap: anywhere; }
+.parts { width: auto; margin-top: .4rem; }
+.parts td, .parts th { padding: .1rem 1.5rem .1rem 0; border: 0; overflow-wrap: anywhere; }
 svg .a { fill: var(--a); } svg .b { fill: var(--b); } svg .c { fill: var(--c); } svg .d { fill: var(--d); }
 svg .e { fill: var(--e); } svg .f { fill: var(--f); } svg .free { fill: var(--free); } svg .bad { fill: var(--bad); }
 svg .line { fill: none; stroke-width: 1.75; } svg .line.a { stroke: var(--a); } svg .line.b { stroke: var(--b); }
