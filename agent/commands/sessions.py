@@ -47,9 +47,12 @@ def _list(role: str, query: str, everything: bool, as_json: bool) -> None:
             f"no {role}s yet; `sglscout demo` makes the first." if not query else f"no {role} holds {query!r}.",
             err=True,
         )
+    from agent.views.words import visible
+
     for row in listed:
         when = row["at"][:16].replace("T", " ")
-        click.echo(f"{row['id']}  {when}  {row['status']:<12} {row['host']:<12.12} {row['text'][:60]}")
+        told = f"{row['id']}  {when}  {row['status']:<12} {row['host']:<12.12} {row['text'][:60]}"
+        click.echo(visible(told).rstrip())
 
 
 def _row(first: Json, last: Json) -> Json:

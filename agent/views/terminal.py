@@ -21,6 +21,7 @@ Part = Callable[[Json, int], list[Line]]
 REFERENCES_SHOWN: Final = 3
 OPTIONS_SHOWN: Final = 9
 SMALL_GIB: Final = 0.1
+ASKED_ALIKE: Final = 40
 _STYLES: Final = {"cause": "bold green", "healthy": "bold green", "abstain": "bold yellow"}
 _VERDICTS: Final = {"supported": "holds", "contradicted": "does not hold", "untestable": "cannot be tested"}
 
@@ -61,9 +62,18 @@ def headline(document: Json) -> str:
     diagnosis = document["diagnosis"]
     if diagnosis["kind"] == "healthy":
         return "Nothing wrong was found."
-    if diagnosis["kind"] == "abstain" or not document["hypotheses"]:
-        return "Not decided yet: what was seen does not tell the explanations apart."
-    return sentence(document["hypotheses"][0]["statement"])
+    first = next((row for row in document["hypotheses"] if row["status"] != "refuted" and row["reasons_for"]), None)
+    if first is None:
+        return "Not decided yet: too little was seen."
+    if diagnosis["kind"] == "abstain":
+        return sentence(f"Not decided yet; the strongest lead: {first['statement']}")
+    return sentence(first["statement"])
+
+
+def unknown(document: Json) -> list[str]:
+    """What was not looked at or found, each once, where `missing` does not name it already."""
+    missing = [text.rstrip(".").lower() for text in document["diagnosis"]["missing"]]
+    return [text for text in document["diagnosis"]["not_checked"] if text.rstrip(".").lower() not in missing]
 
 
 def _titled(title: str, lines: list[Line]) -> list[Line]:
@@ -172,7 +182,7 @@ def _not_known(document: Json, width: int) -> list[Line]:
     if diagnosis["kind"] == "abstain":
         for text in diagnosis["missing"]:
             lines += item(text, width)
-    for text in diagnosis["not_checked"]:
+    for text in unknown(document):
         lines += item(f"not checked: {text}", width)
     return _titled("Not known", lines)
 
@@ -181,13 +191,14 @@ def _hypotheses(document: Json, width: int) -> list[Line]:
     """Those that something speaks for; the rest, which nobody raised, in one line."""
     lines: list[Line] = []
     raised = [row for row in document["hypotheses"] if row["reasons_for"]]
+    asked = " ".join(document["diagnosis"]["missing"]) if document["diagnosis"]["kind"] == "abstain" else ""
     for row in raised[:6]:
         lines += paragraph(f"{row['label']}: {row['status']}, weight {row['weight']:+.1f}", width, 2, 4)
         for reason in row["reasons_for"][:4]:
             lines += item(_why(reason["text"], reason["source"]), width, 4, "+")
         for reason in row["reasons_against"][:3]:
             lines += item(_why(reason["text"], reason["source"]), width, 4, "-")
-        if row["status"] == "open" and row["would_settle"]:
+        if row["status"] == "open" and row["would_settle"] and row["would_settle"][:ASKED_ALIKE] not in asked:
             lines += item(row["would_settle"], width, 4, "?")
     ruled_out = [row["label"] for row in document["hypotheses"] if not row["reasons_for"]]
     if lines and ruled_out:

@@ -8,6 +8,7 @@ from typing import TextIO
 
 from pydantic import BaseModel
 
+from agent.views.words import visible
 from transcripts.records import Advised, Compared, EvidenceTaken, Located, Record, Replied, TaskChanged, Weighed, dump
 
 
@@ -59,7 +60,7 @@ class Watching:
             self._seen = 0
 
     def _say(self, text: str) -> None:
-        self._out.write(f"{text}\n")
+        self._out.write(f"{visible(text)}\n")
         self._out.flush()
 
     def _event(self, task: str, record: Record) -> None:

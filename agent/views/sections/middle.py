@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from agent.views.sections.blocks import Block, Items, Paragraph, Picture, Table, cited, refs
-from agent.views.terminal import told_options
+from agent.views.terminal import told_options, unknown
 from agent.views.words import amount, change_told, listed, plural, sentence
 from transcripts.vocabulary import VOCABULARY
 
@@ -97,7 +97,7 @@ def assumptions(document: Json) -> Iterator[Block]:
 def left_open(document: Json) -> Iterator[Block]:
     diagnosis = document["diagnosis"]
     items = [cited(f"Not known: {text}") for text in diagnosis["missing"]]
-    items += [cited(f"Not checked: {text}") for text in diagnosis["not_checked"]]
+    items += [cited(f"Not checked: {text}") for text in unknown(document)]
     items += [
         cited(f"Said without support, so do not rely on it: {spoken['text']}")
         for spoken in document["answer"]

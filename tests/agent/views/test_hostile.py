@@ -263,3 +263,23 @@ def test_a_case_with_almost_nothing_in_it_has_every_view(tmp_path: Path) -> None
     assert markdown(made).startswith("# ")
     assert html(made).endswith("</html>\n")
     assert terminal.render(made).lines(80)
+
+
+def test_progress_and_listings_are_text_too(tmp_path: Path) -> None:
+    from agent.views.watching import Watching
+    from tests.program import sglscout
+    from transcripts.records import dump
+    from transcripts.store import Store
+
+    out = io.StringIO()
+    with Watching(out) as watching:
+        for record in hostile():
+            watching.session(record)
+    assert not CONTROL.search(out.getvalue().replace("\n", ""))
+    first = hostile()[0]
+    assert isinstance(first, Opened)
+    Store(tmp_path).create(first.id, dump(first)).close()
+    listed = sglscout(tmp_path, "sessions").out
+    assert first.id in listed
+    assert not CONTROL.search(listed.replace("\n", ""))
+    assert not CONTROL.search(sglscout(tmp_path, "show", first.id).out.replace("\n", ""))
