@@ -13,11 +13,13 @@ from transcripts.records import (
     ClaimRow,
     Compared,
     Concluded,
+    Delivered,
     Ended,
     EvidenceTaken,
     FactsRead,
     Finding,
     Located,
+    Note,
     Opened,
     Record,
     Replied,
@@ -42,6 +44,7 @@ class TaskState:
     citations: int = 0
     citations_checked: int = 0
     usage: Usage = field(default_factory=Usage)
+    undelivered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +73,11 @@ class Case:
     advised: Advised | None = None
     concluded: Concluded | None = None
     usage: Usage = field(default_factory=Usage)
+    usage_of_question: Usage = field(default_factory=Usage)
     dangling: dict[str, Started] = field(default_factory=dict)
     unanswered: dict[str, str] = field(default_factory=dict)
     tried: dict[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     last_seq: int = 0
     fresh: dict[str, int] = field(default_factory=dict)
@@ -140,8 +145,10 @@ class Case:
         match record:
             case Said():
                 self.said.append(record)
+                self.usage_of_question = Usage()
             case Replied():
                 self.usage += record.usage
+                self.usage_of_question += record.usage
                 self.unanswered.update({call.id: call.name for call in record.calls})
             case Started():
                 self.dangling[record.call] = record
@@ -157,6 +164,9 @@ class Case:
                 self._add_facts(record.facts())
             case TaskChanged():
                 self._apply_task(record)
+            case Delivered():
+                if record.task in self.tasks:
+                    self.tasks[record.task].undelivered = False
             case Reported():
                 self._apply_report(record)
             case _:
@@ -178,6 +188,8 @@ class Case:
                 self.compared = record
             case Advised():
                 self.advised = record
+            case Note():
+                self.notes.append(record.text)
             case Concluded():
                 self.concluded = record
             case _:
@@ -221,6 +233,7 @@ class Case:
         if known is None:
             known = self.tasks[record.id] = TaskState(record.id, record.call, record.description, record.status)
         known.status = record.status
+        known.undelivered = record.background or known.undelivered
         known.call = record.call or known.call
         known.turns = max(known.turns, record.turns)
         known.citations = record.citations or known.citations

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import sys
+import tempfile
+import time
+import traceback
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final, TextIO, cast
 
 from rich.text import Text
 
@@ -14,89 +18,210 @@ from agent.run import Run, start
 from agent.session import Session
 from agent.settings import Settings
 from agent.views import terminal
+from agent.views.markdown import visible
 from agent.views.watching import Watching, download_progress
 from transcripts.errors import ScoutError, UsageError
+from transcripts.records import Note
 
 Json = dict[str, Any]
+YES: Final = frozenset({"y", "yes"})
+NO: Final = frozenset({"", "n", "no"})
+
+
+class _Standard(io.TextIOBase):
+    """Standard output or error as it is at the time of writing: a prompt puts itself in between later."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def write(self, text: str) -> int:
+        return int(getattr(sys, self._name).write(text))
+
+    def flush(self) -> None:
+        getattr(sys, self._name).flush()
 
 
 @dataclass(slots=True)
 class Chat:
-    """One chat over one target; its session begins with the first question."""
+    """One chat over one target; its session begins with the first question. `attended`: there is a prompt."""
 
     settings: Settings
     target: Json | None
+    attended: bool = False
     session: Session | None = None
     run: Run | None = None
     queue: deque[str] = field(default_factory=deque)
     turn: asyncio.Task[None] | None = None
+    began: float = 0.0
+    download: str = ""
+    asking: str = ""
     leaving: bool = False
     exit: int = 0
+    _decision: asyncio.Future[bool] | None = None
 
     @property
     def busy(self) -> bool:
         return self.turn is not None and not self.turn.done()
 
+    @property
+    def status(self) -> str:
+        """What is going on, for the line below the prompt."""
+        if not self.busy:
+            return f"{self.target['host'] if self.target else 'no host'} | /help"
+        running = len(self.run.tasks.running) if self.run is not None else 0
+        parts = [f"working {time.monotonic() - self.began:.0f} s", f"{running} tasks"]
+        parts += [f"{len(self.queue)} queued"] if self.queue else []
+        parts += [self.download] if self.download else []
+        return " | ".join([*parts, "Ctrl-C stops"])
+
     def say(self, what: Any) -> None:
         terminal.console().print(what)
+
+    def bug(self, error: Exception) -> None:
+        """Say what went wrong inside the program, and where its trace is."""
+        self.exit = 1
+        with tempfile.NamedTemporaryFile("w", prefix="sglscout-bug-", suffix=".txt", delete=False) as file:
+            traceback.print_exception(error, file=file)
+        text = f"a bug: {type(error).__name__}: {error}. Its trace is in {file.name}; please report it."
+        self.say(Text(visible(text), style="red"))
 
     def ask(self, question: str) -> None:
         """Answer a question, now or as soon as the turn is over."""
         if self.busy:
             self.queue.append(question)
-            self.say(Text(f"queued ({len(self.queue)}): {question}", style="dim"))
+            self.say(Text(f"queued ({len(self.queue)}): {visible(question)}", style="dim"))
         else:
-            self.turn = asyncio.create_task(self._turns(question))
+            self._begin(question)
+
+    def go_on(self) -> None:
+        """Continue an answer that was stopped. Raises UsageError when there is none."""
+        case = self.session.case if self.session is not None else None
+        if self.busy:
+            raise UsageError("it is being worked on.", "/tasks says how far it is.")
+        if case is None or (case.concluded is not None and not case.follow_up):
+            raise UsageError("nothing was stopped.", "Ask something.")
+        self._begin(case.follow_up)
+
+    def go_on_with(self, task: str, question: str) -> None:
+        """Continue one research task beside the main agent. Raises UsageError while a turn runs."""
+        if self.busy:
+            raise UsageError("a turn is running.", "Wait for it, or /stop it first.")
+        self.began = time.monotonic()
+        self.turn = asyncio.create_task(self._task(task, question))
+
+    def unqueued(self) -> list[str]:
+        """Take back the questions that wait."""
+        taken = []
+        while self.queue:
+            taken.append(self.queue.popleft())
+        return taken
 
     async def stop(self) -> bool:
         """Stop the turn; what was found stays on record. Whether there was one."""
-        if not self.busy or self.turn is None:
+        turn = self.turn
+        if turn is None or turn.done():
             return False
-        self.turn.cancel()
-        await asyncio.gather(self.turn, return_exceptions=True)
-        self.say("stopped; what was found is kept.")
+        turn.cancel()
+        await asyncio.gather(turn, return_exceptions=True)
+        self.exit = 130
+        if self.session is not None:
+            self.session.record(Note(text="stopped by the operator."))
+            self.say(Text(f"stopped; what was found is kept. /resume goes on with {self.session.id}."))
         return True
 
     async def close(self) -> None:
+        self.queue.clear()
         await self.stop()
         if self.run is not None:
             await self.run.bench.close()
         if self.session is not None:
             self.session.close()
+        self.session = self.run = self.turn = None
 
     def open(self, session: Session) -> None:
         """Work on this session from now on."""
         self.session = session
-        self.run = Run.on(self.settings, session, download_progress(sys.stderr))
-        watching = Watching(sys.stdout)
+        self.target = session.case.opened.target
+        progress = self._downloaded if self.attended else download_progress(sys.stderr)
+        self.run = Run.on(self.settings, session, progress)
+        self.run.bench.approve = self._approve
+        watching = Watching(cast(TextIO, _Standard("stdout" if self.attended else "stderr")))
         session.watchers.append(watching.session)
         self.run.tasks.watch = watching.task
 
+    def decide(self, line: str) -> bool:
+        """Take a line as the answer to a question that waits for yes or no. Whether it was one."""
+        decision = self._decision
+        if decision is None or decision.done() or line.lower() not in YES | NO:
+            return False
+        decision.set_result(line.lower() in YES)
+        return True
+
+    async def _approve(self, command: str, reason: str) -> bool:
+        """The operator's yes to one command, shown whole; without a prompt, or while another is asked about, no."""
+        if not self.attended or self._decision is not None:
+            return False
+        self._decision = asyncio.get_running_loop().create_future()
+        self.asking = command
+        self.say(Text(f"the agent asks to run ({visible(reason)}):\n  {visible(command)}\ny runs it, n does not."))
+        try:
+            return await self._decision
+        finally:
+            self._decision, self.asking = None, ""
+
+    def _downloaded(self, what: str, done: int, whole: int | None) -> None:
+        finished = whole is not None and done >= whole
+        self.download = (
+            "" if finished else f"{what} {done / 1e6:.0f}" + (f" of {whole / 1e6:.0f} MB" if whole else " MB")
+        )
+
+    def _begin(self, question: str) -> None:
+        self.began = time.monotonic()
+        self.turn = asyncio.create_task(self._turns(question))
+
     async def _turns(self, question: str) -> None:
         await self._answer(question)
+        await self._waiting()
+
+    async def _waiting(self) -> None:
         while self.queue:
-            await self._answer(self.queue.popleft())
+            question = self.queue.popleft()
+            self.say(Text(f"now: {visible(question)}", style="dim"))
+            await self._answer(question)
+
+    async def _task(self, task: str, question: str) -> None:
+        assert self.run is not None
+        try:
+            self.say(Text(visible(await self.run.tasks.go_on(task, question))))
+        except ScoutError as error:
+            self.say(Text(visible(str(error)), style="red"))
+        await self._waiting()
 
     async def _answer(self, question: str) -> None:
         try:
-            run, first = self._run_for(question)
-            made = await run.answer("" if first else question)
+            run, whole = self._run_for(question)
+            made = await run.answer("" if whole else question)
         except ScoutError as error:
             self.exit = error.exit_code
-            self.say(Text(str(error), style="red"))
+            self.say(Text(visible(str(error)), style="red"))
             return
-        self.exit = 0
-        if first:
+        except Exception as error:  # noqa: BLE001  a bug ends this answer, not the chat
+            self.bug(error)
+            return
+        concluded = run.session.case.concluded
+        self.exit = concluded.exit if concluded is not None else 0
+        if whole:
             self.say(terminal.render(made))
-        elif run.session.case.concluded is not None:
-            self.say(Text(run.session.case.concluded.text))
+        elif concluded is not None:
+            self.say(Text(visible(concluded.text)))
 
     def _run_for(self, question: str) -> tuple[Run, bool]:
-        """The run that answers, opened with the first question; and whether it is that first one."""
-        if self.session is None:
+        """The run that answers, opened with the first question; and whether its answer is the whole diagnosis."""
+        opens = self.session is None
+        if opens:
             if self.target is None:
                 raise UsageError("no host is chosen.", "Use /host USER@HOST.")
             self.open(start(self.settings, self.target, question))
         if self.run is None or self.session is None:
             raise UsageError("there is no session.", "Use /host or /resume.")
-        return self.run, self.session.case.concluded is None
+        return self.run, opens or not question

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,9 +11,14 @@ from rich.text import Text
 from agent.case import Case
 from agent.chat import Chat
 from agent.document import document
+from agent.history import shorten, size
+from agent.progress import progress, told
+from agent.reports import shown
+from agent.settings import load_settings
 from agent.views import terminal
-from agent.views.markdown import markdown
+from agent.views.markdown import markdown, visible
 from transcripts.errors import ScoutError, UsageError
+from transcripts.store import Store
 
 Command = Callable[[Chat, str], Awaitable[None]]
 
@@ -21,13 +26,17 @@ Command = Callable[[Chat, str], Awaitable[None]]
 async def handle(chat: Chat, line: str) -> None:
     """Carry out one `/command`; what is wrong with it is said in a line."""
     name, _, rest = line[1:].partition(" ")
-    command = COMMANDS.get(name)
+    command, _ = COMMANDS.get(name, (_unknown, ""))
     try:
-        if command is None:
-            raise UsageError(f"/{name} is no command.", "/help names them.")
-        await command[0](chat, rest.strip())
+        await command(chat, rest.strip() if name in COMMANDS else name)
     except ScoutError as error:
-        chat.say(Text(str(error), style="red"))
+        chat.say(Text(visible(str(error)), style="red"))
+    except Exception as error:  # noqa: BLE001  a bug ends this command, not the chat
+        chat.bug(error)
+
+
+async def _unknown(_chat: Chat, name: str) -> None:
+    raise UsageError(f"/{name} is no command.", "/help names them.")
 
 
 def _case(chat: Chat) -> Case:
@@ -45,44 +54,85 @@ async def _quit(chat: Chat, _rest: str) -> None:
     chat.leaving = True
 
 
-async def _tasks(chat: Chat, rest: str) -> None:
-    tasks = [task for task in _case(chat).tasks.values() if not rest or task.id.startswith(rest)]
+async def _tasks(chat: Chat, _rest: str) -> None:
+    tasks = list(_case(chat).tasks.values())
     if not tasks:
         chat.say("no task yet.")
         return
-    rows = [[t.id, t.description, t.status, str(t.turns), f"{t.citations_checked}/{t.citations}"] for t in tasks]
+    running = chat.run.tasks.running if chat.run is not None else {}
+    store = Store(chat.settings.home)
+    rows = []
+    for task in tasks:
+        seen = progress(store, task.id, task.id in running)
+        waiting = task.status in ("opened", "running")
+        status = task.status if not waiting else f"running: {seen.doing}" if task.id in running else "interrupted"
+        rows.append([task.id, task.description, status[:40], seen.times, f"{seen.tokens:,}"])
     columns: list[tuple[str, dict[str, Any]]] = [
         ("task", {"no_wrap": True}),
-        ("about", {}),
-        ("status", {}),
-        ("turns", {}),
-        ("held", {}),
+        ("about", {"ratio": 3}),
+        ("status", {"ratio": 2}),
+        ("for / silent", {"no_wrap": True}),
+        ("tokens", {"justify": "right"}),
     ]
     chat.say(terminal.table(columns, rows))
 
 
+async def _task(chat: Chat, rest: str) -> None:
+    case = _case(chat)
+    identity = _one_of(rest, case.tasks, "task", "/tasks lists them.")
+    running = chat.run is not None and identity in chat.run.tasks.running
+    chat.say(Text(visible(told(case.tasks[identity], Store(chat.settings.home), running))))
+    report = case.reports.get(identity)
+    if report is not None and chat.run is not None:
+        chat.say(Text(visible(shown(report, "", chat.run.tasks.prompts(identity)))))
+
+
 async def _stop(chat: Chat, rest: str) -> None:
-    if rest and chat.run is not None:
-        stopped = await chat.run.tasks.cancel(rest)
-        chat.say(f"stopped {', '.join(stopped)}." if stopped else f"{rest} is not running.")
-    elif not await chat.stop():
-        chat.say("nothing is running.")
+    if not rest:
+        if not await chat.stop():
+            chat.say("nothing is running.")
+        return
+    if chat.run is None:
+        raise UsageError("nothing is running.", "Ask something first.")
+    identity = _one_of(rest, chat.run.tasks.running, "running task", "/tasks says how they stand.")
+    stopped = await chat.run.tasks.cancel(identity)
+    chat.say(f"stopped {', '.join(stopped)}; /resume {identity} goes on with it." if stopped else "it has ended.")
+
+
+def _one_of(rest: str, known: Iterable[str], what: str, hint: str) -> str:
+    """The id that is meant by its beginning or its end. Raises UsageError when none or several are."""
+    if not rest:
+        raise UsageError(f"which {what}?", hint)
+    found = [each for each in known if each.startswith(rest) or each.endswith(rest)]
+    if len(found) != 1:
+        raise UsageError(f"{'no' if not found else len(found)} {what} is meant by {rest}.", hint)
+    return found[0]
 
 
 async def _resume(chat: Chat, rest: str) -> None:
     from agent.run import take_up
 
-    if not rest:
-        raise UsageError("which one?", "/resume ses_… continues a session; see `sglscout sessions`.")
+    rest, _, question = rest.partition(" ")
+    identity = Store(chat.settings.home).resolve(rest) if rest else ""
     case = chat.session.case if chat.session else None
-    if case is not None and rest in case.tasks:
-        chat.ask(f"continue task {rest}")
-        return
-    session = take_up(chat.settings, rest)
-    await chat.close()
-    chat.open(session)
-    chat.target = session.case.opened.target
-    chat.say(f"{session.id}: {session.case.complaint}")
+    if case is None and not identity:
+        raise UsageError("which one?", "/resume ses_… continues a session; see `sglscout sessions`.")
+    if case is not None and identity in ("", case.opened.id):
+        chat.go_on()
+    elif case is not None and identity in case.tasks:
+        chat.go_on_with(identity, question.strip() or "Go on where you stopped.")
+    else:
+        session = take_up(chat.settings, identity)
+        if session.case.opened.role == "task":
+            session.close()
+            raise UsageError(
+                f"{identity} is a task of another session.", f"/resume {session.case.opened.parent} first."
+            )
+        await chat.close()
+        chat.open(session)
+        chat.say(Text(f"{session.id}: {visible(session.case.complaint)}"))
+        if session.case.concluded is None:
+            chat.say("it is not answered yet; /resume goes on with it.")
 
 
 async def _writeup(chat: Chat, rest: str) -> None:
@@ -93,7 +143,7 @@ async def _writeup(chat: Chat, rest: str) -> None:
         path.write_text(markdown(document(case)), encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}.", "Give another file.") from error
-    chat.say(f"written: {path}")
+    chat.say(Text(f"written: {path}", no_wrap=True, overflow="ignore"))
 
 
 async def _evidence(chat: Chat, rest: str) -> None:
@@ -112,7 +162,7 @@ async def _evidence(chat: Chat, rest: str) -> None:
         shown = [f"{n}: {lines[n - 1]}" for n in range(max(1, near - 2), min(len(lines), near + 2) + 1)]
     else:
         shown = [f"{n}: {text}" for n, text in enumerate(lines[:60], 1)]
-    chat.say(Text(f"{found.command}\n" + "\n".join(shown)))
+    chat.say(Text(visible(f"{found.command}\n" + "\n".join(shown))))
 
 
 def _section(wanted: str) -> Command:
@@ -122,6 +172,8 @@ def _section(wanted: str) -> Command:
         made = document(_case(chat))
         if wanted == "hypotheses" and rest:
             made["hypotheses"] = [row for row in made["hypotheses"] if row["id"] == rest.upper()]
+            if not made["hypotheses"]:
+                raise UsageError(f"no hypothesis is {rest}.", "/why lists them.")
         part = terminal.part(made, wanted)
         chat.say(part if part is not None else f"no {wanted} yet.")
 
@@ -133,33 +185,49 @@ async def _host(chat: Chat, rest: str) -> None:
         chat.say(chat.target["host"] if chat.target else "no host is chosen.")
         return
     await chat.close()
-    chat.session = chat.run = None
     chat.target = {"kind": "local" if rest == "local" else "ssh", "host": rest}
-    chat.say(f"{rest}; the next question opens a new session.")
+    chat.say(Text(f"{rest}; the next question opens a new session."))
 
 
-async def _model(chat: Chat, _rest: str) -> None:
-    chat.say(chat.settings.model or "playbook")
+async def _model(chat: Chat, rest: str) -> None:
+    if not rest:
+        now = chat.session.case.opened.model if chat.session is not None else chat.settings.model or "playbook"
+        chat.say(Text(now))
+        return
+    chat.settings = load_settings(rest)
+    chat.say(Text(f"{chat.settings.model or 'playbook'} decides from the next session on; /host opens one."))
+
+
+async def _compact(chat: Chat, _rest: str) -> None:
+    case = _case(chat)
+    assert chat.session is not None
+    if chat.busy:
+        raise UsageError("a turn is running.", "Wait for it, or /stop it first.")
+    before = size(chat.session)
+    shorten(chat.session)
+    chat.say(f"{case.opened.id}: {before:,} -> {size(chat.session):,} characters of conversation; the records stay.")
 
 
 async def _cost(chat: Chat, _rest: str) -> None:
-    for whose, usage in zip(("own", "tasks"), _case(chat).total_usage(), strict=True):
-        chat.say(f"{whose}: {usage.turns} turns, {usage.tokens_in} tokens in, {usage.tokens_out} out")
+    own, tasks = _case(chat).total_usage()
+    for whose, usage in (("own", own), ("tasks", tasks), ("together", own + tasks)):
+        chat.say(f"{whose}: {usage.turns} turns, {usage.tokens_in:,} tokens in, {usage.tokens_out:,} out")
 
 
 COMMANDS: Final[dict[str, tuple[Command, str]]] = {
     "help": (_help, "this list"),
     "tasks": (_tasks, "research tasks and how they stand"),
-    "task": (_tasks, "one task: /task ses_…"),
+    "task": (_task, "one task with its report: /task ses_…"),
     "stop": (_stop, "stop the turn, or one task: /stop ses_…"),
-    "resume": (_resume, "continue a session or a task: /resume ses_…"),
+    "resume": (_resume, "go on with what was stopped; another session, or a task: /resume ses_… [QUESTION]"),
     "evidence": (_evidence, "what was looked at: /evidence E3, /evidence E3:41"),
     "why": (_section("hypotheses"), "hypotheses with reasons: /why, /why H2"),
     "options": (_section("options"), "options side by side"),
     "advice": (_section("changes"), "the change, and what it rests on"),
     "writeup": (_writeup, "write the incident up: /writeup [FILE]"),
     "host": (_host, "which host; /host USER@HOST changes it"),
-    "model": (_model, "what decides"),
+    "model": (_model, "what decides; /model NAME changes it for the next session"),
+    "compact": (_compact, "shorten the conversation to the case"),
     "cost": (_cost, "turns and tokens spent"),
     "quit": (_quit, "leave"),
 }

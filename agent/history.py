@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from agent.board import board
 from agent.model import Message
-from transcripts.records import Ended, Opened, Record, Replied, Said, Shortened
+from agent.session import Session
+from prompts import prompt
+from transcripts.records import Delivered, Ended, Opened, Record, Replied, Said, Shortened
 
 CUT_CHARS = 16_000
 CUT_HEAD = 10_000
@@ -23,6 +26,8 @@ def messages(system: str, records: Sequence[Record]) -> list[Message]:
                 called.clear()
             case Opened() | Said():
                 out.append({"role": "user", "content": record.text})
+            case Delivered():
+                out.append({"role": "user", "content": prompt("delivered", report=shortened(record.text))})
             case Replied():
                 out.append(_assistant(record, answered))
                 called.update(call.id for call in record.calls)
@@ -31,6 +36,17 @@ def messages(system: str, records: Sequence[Record]) -> list[Message]:
             case _:
                 pass
     return out
+
+
+def shorten(session: Session) -> None:
+    """Begin the conversation anew with the question and the case as it stands; the records stay."""
+    case = session.case
+    session.record(Shortened(text=f"{case.question}\n\nWhat is known so far:\n\n{board(case)}"))
+
+
+def size(session: Session) -> int:
+    """Characters of the conversation as it would be sent now, without the system prompt and the tools."""
+    return sum(len(str(message)) for message in messages("", session.records))
 
 
 def shortened(text: str) -> str:

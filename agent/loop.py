@@ -8,24 +8,43 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from typing import Protocol
 
 from pydantic import BaseModel
 
 from agent import history
-from agent.board import board
 from agent.limits import Meter
 from agent.model import Model, Reply, Request
 from agent.models.errors import ContextTooLong
 from agent.session import Session
 from tools.toolbox import Toolbox, ToolRefused
 from transcripts.errors import EndpointError, HostError, LimitReached, ScoutError, UsageError
-from transcripts.records import Call, Concluded, Ended, Limits, Note, Replied, Shortened, Started, TaskChanged
+from transcripts.records import (
+    Call,
+    Concluded,
+    Delivered,
+    Ended,
+    Limits,
+    Note,
+    Replied,
+    Started,
+    TaskChanged,
+    Usage,
+)
 
 # A tool that meets one of these ends the run; any other fault of a tool is an answer the model can work with.
 ENDING = (HostError, UsageError, EndpointError)
 CALLS_AT_ONCE = 16
 SHORTEN_ABOVE = 80_000  # tokens of a request; open models of this kind are served with windows of 128k and more
 SAME_CALL_LIMIT = 5
+
+
+class Inbox(Protocol):
+    """What comes while the model works: results of background tasks."""
+
+    def arrived(self) -> list[Delivered]: ...
+
+    async def more(self) -> bool: ...
 
 
 @dataclass(slots=True)
@@ -38,10 +57,11 @@ class Agent:
     system: str
     limits: Limits
     shorten_above: int = SHORTEN_ABOVE
+    inbox: Inbox | None = None
 
     async def run(self) -> Reply:
         """Until the model answers without calling a tool. Raises what ended the run otherwise; all is recorded."""
-        meter = Meter(self.limits, self.session.case.usage)
+        meter = Meter(self.limits, self._spent())
         try:
             async with asyncio.timeout(meter.seconds_left()):
                 return await self._turns(meter)
@@ -54,26 +74,30 @@ class Agent:
         self.session.record(Concluded(text=summary, exit=limit.exit_code, reason=limit.message))
         raise limit
 
+    def _spent(self) -> Usage:
+        """What counts against the limits: of a task all that it ever used, of a session the current question."""
+        case = self.session.case
+        return case.usage if case.opened.role == "task" else case.usage_of_question
+
     async def _turns(self, meter: Meter) -> Reply:
         while True:
             meter.check()
+            for result in self.inbox.arrived() if self.inbox is not None else ():
+                self.session.record(result)
             try:
                 reply = await self.model.reply(self._request(self.toolbox.schemas()))
             except ContextTooLong:
-                self._shorten()
+                history.shorten(self.session)
                 reply = await self.model.reply(self._request(self.toolbox.schemas()))
             meter.add(reply.usage)
             self._record_reply(reply)
             if not reply.calls:
+                if self.inbox is not None and await self.inbox.more():
+                    continue
                 return reply
             await self._run_calls(reply.calls)
             if reply.usage.tokens_in > self.shorten_above:
-                self._shorten()
-
-    def _shorten(self) -> None:
-        """Begin the conversation anew with the question and the case as it stands; the records stay."""
-        case = self.session.case
-        self.session.record(Shortened(text=f"{case.question}\n\nWhat is known so far:\n\n{board(case)}"))
+                history.shorten(self.session)
 
     def _request(self, tools: list[dict[str, object]]) -> Request:
         return Request(history.messages(self.system, self.session.records), tools, self.session.case)
@@ -116,9 +140,9 @@ class Agent:
             return error
         except ScoutError as error:
             self._end(call, "failed", str(error))
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as stopped:
             if call.id in self.session.case.unanswered:
-                self._end(call, "interrupted", "stopped before it ended.")
+                self._end(call, "interrupted", str(stopped) or "stopped before it ended.")
             raise
         else:
             self._end(call, "ok", text)

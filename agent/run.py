@@ -89,7 +89,7 @@ class Run:
         elif session.case.concluded is not None:
             return document(session.case)
         toolbox = main_role.main_toolbox(self.bench, self.tasks)
-        agent = Agent(session, self.model, toolbox, prompt("main"), session.case.opened.limits)
+        agent = Agent(session, self.model, toolbox, prompt("main"), session.case.opened.limits, inbox=self.tasks)
         try:
             reply = await agent.run()
         except ScoutError as error:

@@ -14,11 +14,12 @@ from typing import Final, Literal
 from pydantic import BaseModel, Field
 
 from agent.loop import Agent
+from agent.reports import numbered, outcome, shown
 from agent.session import Session
 from tools.toolbox import Arguments, Emit, Tool, ToolRefused
 from transcripts.errors import EndpointError, HostError, Inconclusive, LimitReached, ScoutError
 from transcripts.ids import new_id
-from transcripts.records import Citation, Concluded, Finding, Limits, Opened, Reported, Said, TaskChanged
+from transcripts.records import Concluded, Delivered, Limits, Opened, Said, TaskChanged
 from transcripts.store import BusyError, Store, StoreError
 
 POOL: Final = 3
@@ -50,6 +51,7 @@ class Tasks:
     running: dict[str, asyncio.Task[str]] = field(default_factory=dict)
     watch: Callable[[str, BaseModel], None] = field(default=lambda _task, _record: None)
     _slots: asyncio.Semaphore = field(init=False)
+    _cancelled: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._slots = asyncio.Semaphore(self.pool)
@@ -57,19 +59,53 @@ class Tasks:
     def tool(self, description: str) -> Tool[TaskArguments]:
         return Tool("task", description, TaskArguments, self._call)
 
-    async def cancel(self, identity: str = "") -> list[str]:
-        """Stop one task, or all; what they found stays. The ids that were running."""
-        chosen = [task for task in self.running if not identity or task == identity]
+    async def cancel(self, *identities: str) -> list[str]:
+        """Cancel these tasks, or, with none named, end all as their parent ends; what they found stays.
+
+        The ids that were running. A task cancelled by name says so; one that ends with its parent is `interrupted`.
+        """
+        chosen = [task for task in self.running if not identities or task in identities]
+        self._cancelled.update(identities)
         stopped = [self.running[task] for task in chosen]
         for each in stopped:
             each.cancel()
         await asyncio.gather(*stopped, return_exceptions=True)
         return chosen
 
-    async def wait(self) -> None:
-        """Until no background task runs."""
-        while self.running:
-            await asyncio.gather(*self.running.values(), return_exceptions=True)
+    def arrived(self) -> list[Delivered]:
+        """Results of background tasks that nobody was told yet; those a dead process left are `interrupted` now."""
+        results = []
+        case = self.parent.case
+        for task in list(case.tasks.values()):
+            if task.id in self.running and not self.running[task.id].done():
+                continue
+            if task.status in ("opened", "running") and task.call not in case.unanswered:
+                self.parent.record(TaskChanged(id=task.id, status="interrupted"))
+            if task.undelivered:
+                report = case.reports.get(task.id)
+                text = shown(report, _last_text(self.store, task.id), self.prompts(task.id))
+                results.append(Delivered(task=task.id, text=outcome(task.id, task.status, text)))
+        return results
+
+    async def more(self) -> bool:
+        """Wait for the next result of a background task; False when none is to come."""
+        running = [work for work in self.running.values() if not work.done()]
+        if running:
+            await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+        return bool(running) or any(task.undelivered for task in self.parent.case.tasks.values())
+
+    async def go_on(self, identity: str, question: str) -> str:
+        """Continue one task for the operator, beside the main agent; its outcome. Raises ToolRefused."""
+        known = self.parent.case.tasks.get(self._resumable(identity))
+        about = known.description if known is not None else ""
+        arguments = TaskArguments(description=about[:80], prompt=question, task_id=identity, background=False)
+        work = self._begin(identity, arguments, question, self.parent.record)
+        try:
+            return await work
+        except asyncio.CancelledError:
+            work.cancel()
+            await asyncio.gather(work, return_exceptions=True)
+            raise
 
     def interrupted(self, call: str) -> str:
         """The answer to a `task` call that a dead process left open, from the task's own record."""
@@ -88,22 +124,23 @@ class Tasks:
 
     def told(self, session: Session, status: str, text: str) -> str:
         """A task that was continued by itself, told as its parent would have been."""
-        return outcome(session.id, status, _shown(session.case.reports.get(session.id), text))
+        return outcome(session.id, status, shown(session.case.reports.get(session.id), text, _asked(session)))
 
     async def _call(self, arguments: TaskArguments, emit: Emit) -> str:
         wanted = (arguments.task_id or "").strip()
         if wanted.lower() in NO_ID or wanted.startswith("<"):
             identity = new_id()
-            emit(TaskChanged(id=identity, description=arguments.description, status="opened"))
+            opened = TaskChanged(
+                id=identity, description=arguments.description, status="opened", background=arguments.background
+            )
+            emit(opened)
             prompt = ""
         else:
             identity = self._resumable(wanted)
             prompt = arguments.prompt
-        work = asyncio.ensure_future(self._run(identity, arguments, prompt, emit))
-        self.running[identity] = work
-        work.add_done_callback(lambda _: self.running.pop(identity, None))
+        work = self._begin(identity, arguments, prompt, emit)
         if arguments.background:
-            return outcome(identity, "running", "its result follows when it is there.")
+            return outcome(identity, "running", "its result follows when it is there; do something else meanwhile.")
         try:
             return await work
         except asyncio.CancelledError:
@@ -111,8 +148,22 @@ class Tasks:
             await asyncio.gather(work, return_exceptions=True)
             asked_to_stop = asyncio.current_task()
             if asked_to_stop is not None and asked_to_stop.cancelling():
-                raise
+                text = outcome(identity, "interrupted", _last_text(self.store, identity))
+                raise asyncio.CancelledError(text) from None
             return outcome(identity, "cancelled", _last_text(self.store, identity))
+
+    def _begin(self, identity: str, arguments: TaskArguments, prompt: str, emit: Emit) -> asyncio.Task[str]:
+        self._cancelled.discard(identity)
+        work = asyncio.ensure_future(self._run(identity, arguments, prompt, emit))
+        self.running[identity] = work
+        work.add_done_callback(lambda _: self.running.pop(identity, None))
+        return work
+
+    def prompts(self, identity: str) -> list[str]:
+        """What a task was asked, first and later."""
+        if identity not in self.store.ids():
+            return []
+        return [str(each["text"]) for each in self.store.read(identity) if each["type"] in ("opened", "said")]
 
     def _resumable(self, wanted: str) -> str:
         """The id if this session may continue it. Raises ToolRefused naming the reason and what there is."""
@@ -145,7 +196,7 @@ class Tasks:
                 return outcome(identity, "failed", str(error))
             with session:
                 session.watchers.append(lambda record: self.watch(identity, record))
-                emit(TaskChanged(id=identity, status="running"))
+                emit(TaskChanged(id=identity, status="running", background=arguments.background))
                 return await self._work(session, emit)
 
     def _open(self, identity: str, arguments: TaskArguments, follow_up: str, source: dict[str, object]) -> Session:
@@ -177,15 +228,15 @@ class Tasks:
         try:
             status, text = await run_task(await self.make(session))
         except asyncio.CancelledError:
-            emit(
-                TaskChanged(id=session.id, status="cancelled", turns=session.case.usage.turns, usage=session.case.usage)
-            )
+            usage = session.case.usage
+            ended: Literal["cancelled", "interrupted"] = "cancelled" if session.id in self._cancelled else "interrupted"
+            emit(TaskChanged(id=session.id, status=ended, turns=usage.turns, usage=usage))
             raise
         report = session.case.reports.get(session.id)
-        numbered = _numbered(report, len(self.parent.case.citations)) if report is not None else None
-        if numbered is not None:
-            emit(numbered)
-        cited = [citation for finding in numbered.findings for citation in finding.citations] if numbered else []
+        if report is not None:
+            report = numbered(report, len(self.parent.case.citations))
+            emit(report)
+        cited = [citation for finding in report.findings for citation in finding.citations] if report else []
         emit(
             TaskChanged(
                 id=session.id,
@@ -196,7 +247,7 @@ class Tasks:
                 usage=session.case.usage,
             )
         )
-        return outcome(session.id, status, _shown(numbered, text))
+        return outcome(session.id, status, shown(report, text, _asked(session)))
 
 
 TaskStatus = Literal["completed", "failed", "limit"]
@@ -220,40 +271,15 @@ async def run_task(agent: Agent) -> tuple[TaskStatus, str]:
     return "completed", reply.text
 
 
-def outcome(identity: str, status: str, text: str) -> str:
-    """What every end of a task looks like: the id to resume it by, the status unless completed, what there is."""
-    lines = [f"task_id: {identity} (for resuming to continue this task if needed)"]
-    if status != "completed":
-        lines.append(f"status: {status}")
-    return "\n".join([*lines, "", text]).rstrip() + "\n"
-
-
-def _numbered(report: Reported, known: int) -> Reported:
-    """The report with its citations numbered on from those the parent already has."""
-    findings: list[Finding] = []
-    for finding in report.findings:
-        citations: list[Citation] = []
-        for citation in finding.citations:
-            known += 1
-            citations.append(citation.model_copy(update={"id": f"S{known}"}))
-        findings.append(finding.model_copy(update={"citations": tuple(citations)}))
-    return report.model_copy(update={"findings": tuple(findings)})
-
-
-def _shown(report: Reported | None, text: str) -> str:
-    """A report as the parent reads it: data with citations, said to be unverified where it is."""
-    if report is None:
-        return f"(no report; unverified)\n{text}"
-    lines = [] if report.verified else ["(unverified: it read nothing in the tree)"]
-    for finding in report.findings:
-        cited = " ".join(
-            f"[{c.id} {c.path}:{c.line}{'' if c.checked else ' NOT IN THE TREE'}]" for c in finding.citations
-        )
-        lines.append(f"- {finding.subject} ({finding.kind}): {finding.text} {cited}".rstrip())
-    lines += [f"- unanswered: {question}" for question in report.unanswered]
-    return "\n".join(lines)
+def _asked(session: Session) -> list[str]:
+    return [session.case.opened.text, *(said.text for said in session.case.said)]
 
 
 def _last_text(store: Store, identity: str) -> str:
-    texts = [record["text"] for record in store.read(identity) if record["type"] == "replied" and record["text"]]
-    return texts[-1] if texts else ""
+    """The last thing a task said, or why it ended; empty when it has no transcript yet."""
+    if identity not in store.ids():
+        return ""
+    records = store.read(identity)
+    texts = [str(record["text"]) for record in records if record["type"] == "replied" and record["text"]]
+    reasons = [str(record["text"]) for record in records if record["type"] == "concluded" and record["text"]]
+    return (texts or reasons or [""])[-1]

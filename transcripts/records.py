@@ -9,7 +9,8 @@
     claimed     what the operator believes, judged                task       a task's state changed
     reported    a task's findings, citations checked              compared   options side by side
     advised     the change that passed the checks                 concluded  the answer, and why it ended
-    shortened   the conversation was cut down to the case         note       a line worth keeping
+    shortened   the conversation was cut down to the case         delivered  a background task's result
+    note        a line worth keeping
     repaired    what was wrong with the file
 
 Unknown types are kept by the store and skipped here.
@@ -255,6 +256,15 @@ class TaskChanged(Record):
     citations: int = 0
     citations_checked: int = 0
     usage: Usage = Usage()
+    background: bool = False
+
+
+class Delivered(Record):
+    """The result of a background task, as the model is told it before its next turn."""
+
+    type: Literal["delivered"] = "delivered"
+    task: str
+    text: str
 
 
 class Citation(BaseModel):
@@ -351,6 +361,7 @@ AnyRecord = Annotated[
     | Weighed
     | Claimed
     | TaskChanged
+    | Delivered
     | Reported
     | Compared
     | Advised

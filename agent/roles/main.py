@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -103,6 +104,9 @@ class _Desk:
                 emit,
             )
         await _look(self._bench, frozenset() if arguments.again else case.probes_answered(), emit)
+        for text in _only_partly_seen(case.evidence.values()):
+            if text not in case.notes:
+                emit(Note(text=text))
         return _evidence_listed(case.evidence.values(), case.facts)
 
     async def weigh(self, _arguments: NoArguments, emit: Emit) -> str:
@@ -188,17 +192,36 @@ class _Desk:
 
         host = await self._bench.host()
         verdict = judge(arguments.command)
-        if verdict.kind == "allow" and verdict.paths:  # a link may lead where the word does not say
+        if verdict.kind != "deny" and verdict.paths:  # a link may lead where the word does not say
             found = await host.run(lookup_command(verdict))
             verdict = settle(verdict, read_lookup(verdict, found.text))
-        if verdict.kind != "allow":
-            raise ToolRefused(
-                f"{verdict.kind}: {verdict.reason}.", "Only the published read-only commands run unasked."
-            )
+        if verdict.kind == "deny":
+            raise ToolRefused(f"deny: {verdict.reason}.", "Only the published read-only commands run.")
+        if verdict.kind == "ask":
+            if not await self._bench.approve(arguments.command, verdict.reason):
+                raise ToolRefused(f"ask: {verdict.reason}.", "The operator did not agree; do not ask for it again.")
+            emit(Note(text=f"the operator agreed to: {arguments.command}"))
         result = await host.run(verdict.command)
         text = self._session.transcript.redact(result.text)
         evidence = _take(self._bench, replace(result, command=arguments.command, text=text), emit)
         return f"{evidence.id}, exit {evidence.exit}:\n{evidence.text}"
+
+
+def _only_partly_seen(evidence: Iterable[Evidence]) -> Iterator[str]:
+    """What a look could not show: looks that this login may not take, and servers beside or behind the one looked at."""
+    from tools.host import least_rights
+
+    for item in evidence:
+        if item.problem == "denied" and (rights := least_rights(item.probe)):
+            yield f"{item.probe} was denied to this login; {rights}"
+        if item.probe == "discovery":
+            found = dict(line.partition("=")[::2] for line in item.text.splitlines())
+            if found.get("routers", "").strip():
+                yield "a router runs on this host: requests it holds back are not seen here"
+            if found.get("role") not in ("", "null", None):
+                yield f"the server has the disaggregation role {found['role']}: its other side is not seen here"
+            if found.get("nodes", "") not in ("", "1"):
+                yield f"the server spans {found['nodes']} nodes: only this one is seen"
 
 
 async def look_anew(bench: Workbench) -> None:
