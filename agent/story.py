@@ -158,13 +158,14 @@ def memory_after(case: Case) -> list[Json]:
     before = case.facts.number("weights_before_gib")
     growth: dict[str, float] = {}
     fraction = wanted.get("--mem-fraction-static")
-    if fraction and fraction["from"] is not None and before and gib.get("KV pool"):
-        more = before * (float(fraction["to"]) - float(fraction["from"]))
+    old, new = _figure(fraction, "from"), _figure(fraction, "to")
+    if old is not None and new is not None and before and gib.get("KV pool"):
+        more = before * (new - old)
         growth["KV pool"] = more
         growth["draft pool"] = gib.get("draft pool", 0.0) * more / gib["KV pool"]
-    limit, slots = case.facts.number("running_limit"), wanted.get("--max-running-requests")
-    if slots and slots["to"] is not None and limit:
-        growth["request table"] = gib.get("request table", 0.0) * (float(slots["to"]) / limit - 1)
+    limit, slots = case.facts.number("running_limit"), _figure(wanted.get("--max-running-requests"), "to")
+    if slots is not None and limit:
+        growth["request table"] = gib.get("request table", 0.0) * (slots / limit - 1)
     growth = {name: more for name, more in growth.items() if abs(more) >= 0.005 and name in gib}
     if not growth or "free" not in gib or any("dp" in flag for flag in wanted):
         return []
@@ -178,6 +179,14 @@ def memory_after(case: Case) -> list[Json]:
         }
         for step in case.compared.memory
     ]
+
+
+def _figure(change: Json | None, side: str) -> float | None:
+    """The value before or after a change as a number; None where it is none."""
+    try:
+        return None if change is None or change[side] is None else float(change[side])
+    except ValueError:
+        return None
 
 
 def quoted(case: Case, made: Json) -> Json:

@@ -18,7 +18,9 @@ _TONES: Final = ("a", "b", "c", "d", "e", "f")
 
 def memory(document: Json) -> str:
     """One GPU as a stacked bar, before and after the change, and a row for each part; empty without figures."""
-    before, after = _steps(document["memory"]), _steps(document.get("memory_after", []))
+    steps, later = document["memory"], document.get("memory_after", [])
+    large = {step["name"] for step in (*steps, *later) if step["gib"] >= SMALL_GIB}
+    before, after = _steps(steps, large), _steps(later, large)
     if not before:
         return ""
     whole = sum(before.values())
@@ -48,17 +50,17 @@ def _parts(document: Json, before: dict[str, float], after: dict[str, float], to
     return f'<table class="parts"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>{note}'
 
 
-def _steps(memory: list[Json]) -> dict[str, float]:
+def _steps(memory: list[Json], large: set[str]) -> dict[str, float]:
     """GiB by part; what is too small to be seen in one part."""
     steps: dict[str, float] = {}
     small = 0.0
     for step in memory:
         if step["name"] == "card":
             continue
-        if step["gib"] < SMALL_GIB and step["name"] != "free":
-            small += step["gib"]
+        if step["name"] in large or step["name"] == "free":
+            steps[step["name"]] = steps.get(step["name"], 0.0) + step["gib"]
         else:
-            steps[step["name"]] = step["gib"]
+            small += step["gib"]
     if small:
         free = steps.pop("free", None)
         steps["small parts"] = round(small, 2)
