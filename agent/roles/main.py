@@ -208,7 +208,7 @@ class _Desk:
 
 
 def _only_partly_seen(evidence: Iterable[Evidence]) -> Iterator[str]:
-    """What a look could not show: looks that this login may not take, and servers beside or behind the one looked at."""
+    """What a look could not show: what this login may not see, and servers beside or behind the one looked at."""
     from tools.host import least_rights
 
     for item in evidence:

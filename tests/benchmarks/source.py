@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,16 +53,20 @@ def by_re(source: Source, pattern: str, options: dict[str, Any]) -> None:
             text.count("\n", 0, match.start())
 
 
+def _ours(source: Source, pattern: str, options: dict[str, Any]) -> None:
+    asyncio.run(source.search(pattern, **options))
+
+
 def searches(source: Source) -> None:
     for title, queries, extra in (("one line", QUERIES, {}), ("across lines", MULTILINE, {"multiline": True})):
         ratios = []
         asyncio.run(source.search("warm the worker up"))
         print(f"{title}: front, rg, re (ms), front / rg")
         for pattern, options, switches in queries:
-            ours = milliseconds(lambda p=pattern, o=options, e=extra: asyncio.run(source.search(p, **o, **e)))
+            ours = milliseconds(partial(_ours, source, pattern, {**options, **extra}))
             flags = ("-U", *switches) if extra else switches
-            theirs = milliseconds(lambda p=pattern, f=flags: by_program(source.root, p, f))
-            plain = milliseconds(lambda p=pattern, o=options: by_re(source, p, o), rounds=1)
+            theirs = milliseconds(partial(by_program, source.root, pattern, flags))
+            plain = milliseconds(partial(by_re, source, pattern, options), rounds=1)
             ratios.append(ours / theirs)
             print(f"  {ours:7.1f} {theirs:7.1f} {plain:7.1f}  {ours / theirs:5.2f}  {pattern[:40]!r} {options}")
         print(f"  median ratio {statistics.median(ratios):.2f}, largest {max(ratios):.2f}")
@@ -76,7 +81,7 @@ def knowledge(version: str, source: Source) -> None:
     for title in ("cold", "from cache"):
         fresh = asyncio.run(obtain(version, cache=cache()))
         print(f"{title}: catalogue {milliseconds(fresh.catalogue, 1):.0f} ms", end=", ")
-        print(f"rules of hicache-ratio {milliseconds(lambda of=fresh: of.rules('hicache-ratio'), 1):.0f} ms")
+        print(f"rules of hicache-ratio {milliseconds(partial(fresh.rules, 'hicache-ratio'), 1):.0f} ms")
 
 
 async def lag(source: Source) -> float:
