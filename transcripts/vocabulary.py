@@ -181,8 +181,10 @@ LOAD: Final = {
 FAILURE: Final = {
     "oom_phase": (
         "",
-        "where GPU memory ran out: load, draft, pools, graph_capture, warmup, prefill, decode, logits, multimodal, "
-        "unknown",
+        (
+            "where GPU memory ran out: load, draft, pools, graph_capture, warmup, prefill, decode, logits, multimodal, "
+            "unknown"
+        ),
     ),
     "oom_request_gib": ("GiB", "size of the allocation that failed"),
     "oom_free_gib": ("GiB", "free on the device then"),
