@@ -88,7 +88,8 @@ def _raise_slots(view: View) -> Actions:
     changes = [
         step(view, "set" if _limit_typed(view) is None else "raise", "--max-running-requests", to, why, unit="requests")
     ]
-    captured = view.number("graph_max_bs") or view.value("--cuda-graph-max-bs")
+    # What was captured is cut to the limit of this start; the setting is what bounds the next one.
+    captured = view.value("--cuda-graph-max-bs") or view.number("graph_max_bs")
     dp = view.value("--dp-size") if view.on("--enable-dp-attention") else None
     each = to / dp if dp else to
     if captured is not None and captured < each:
