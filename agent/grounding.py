@@ -14,7 +14,7 @@ from agent.case import Case
 
 UNSUPPORTED: Final = "(unsupported)"
 _REFERENCES: Final = re.compile(r"\[((?:[ES]\d+(?::\d+)?)(?:, ?[ES]\d+(?::\d+)?)*)\]")
-_SENTENCE_END: Final = re.compile(r"(?<=[.!?])(?=\s+[^\sa-z])|(?<=[.!?]\])(?=\s+\S)")
+_SENTENCE_END: Final = re.compile(r"(?<=[.!?])(?=\s+[^\sa-z])(?!\s+\(unsupported\))|(?<=[.!?]\])(?=\s+\S)")
 _QUOTED: Final = re.compile(r"“[^”]*”")
 _HEADING: Final = re.compile(r"^\s*(#{1,6} .*|\*\*[^*]+\*\*:?|[-=|:\s]*)$")
 

@@ -1,4 +1,4 @@
-"""A whole diagnosis decided by a model at an HTTP endpoint, on a recorded host: what goes over the wire."""
+"""A diagnosis decided by a model at an HTTP endpoint, on a recorded host: what goes over the wire."""
 
 from __future__ import annotations
 
