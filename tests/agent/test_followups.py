@@ -31,7 +31,7 @@ QUESTIONS = [
     ("what other levers are there?", ["fp8", "dp attention"]),
     ("I cannot restart today", ["read at start only", "next restart"]),
     ("how long does a restart take?", ["319 s"]),
-    ("which log line says so?", ["reset to 48 for speculative decoding", "[e19:"]),
+    ("which log line says so?", ["reset to 48 for speculative decoding", "journal_boot, line 159"]),
     ("show me the proof", ["journal"]),
     ("what did the researcher look at?", ["srt/server_args.py:", "[s"]),
     ("why 48?", ["48 requests", "max_running_requests = 48"]),

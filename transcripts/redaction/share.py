@@ -14,7 +14,7 @@ from transcripts.redaction.rules import Found
 
 _PUBLIC: Final = frozenset(
     {
-        "huggingface.co", "github.com", "raw.githubusercontent.com", "pypi.org", "docker.io", "docs.sglang.ai",
+        "huggingface.co", "github.com", "raw.githubusercontent.com", "docker.io", "docs.sglang.ai",
         "sglang.ai",
         "docs.nvidia.com", "nvidia.com", "pytorch.org", "arxiv.org", "modelscope.cn", "localhost", "example.com",
     }
