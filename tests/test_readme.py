@@ -22,6 +22,12 @@ SHOWN = [
     for line in text.splitlines()
     if line.startswith("sglscout ")
 ]
+CASE = """\
+id: one
+complaint: why does it say no such option
+evidence: ["launch_server.py: error: unrecognized arguments: --enable_dp_attention"]
+expected: {root_cause: config.misspelled_flag}
+"""
 
 
 def test_the_first_two_blocks_are_the_two_commands() -> None:
@@ -53,6 +59,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copy(RECORDED / "slots/root/models/Kimi-K2.5/config.json", folder / "config.json")
     (folder / "crash.log").write_text("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n")
     (folder / "cases").mkdir()
+    (folder / "cases/one.yaml").write_text(CASE)
     return folder
 
 

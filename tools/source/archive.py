@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import tarfile
 import tempfile
+import zlib
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from pathlib import Path
@@ -62,7 +63,7 @@ def _members(path: Path) -> Iterator[Entry]:
                 name = _below_package(member.name)
                 if member.isreg() and name:
                     yield Entry(name, member.size, partial(_content, archive, member))
-    except (tarfile.TarError, EOFError, OSError) as error:
+    except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
         raise SourceUnavailable(
             f"the archive from the host is damaged: {error}.", "Try again, or pass --version."
         ) from error
@@ -80,4 +81,9 @@ def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
     stream = archive.extractfile(member)
     if stream is None:
         raise OSError("not a file")
-    return stream.read(FILE_LIMIT_BYTES + 1)
+    try:
+        return stream.read(FILE_LIMIT_BYTES + 1)
+    except (tarfile.TarError, EOFError, zlib.error) as error:
+        raise SourceUnavailable(
+            f"the archive from the host is damaged: {error}.", "Try again, or pass --version."
+        ) from error
