@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 
 from agent.loop import Agent
 from agent.reports import numbered, outcome, shown
@@ -202,7 +202,7 @@ class Tasks:
     def _open(self, identity: str, arguments: TaskArguments, follow_up: str, source: dict[str, object]) -> Session:
         """The task's own transcript; made here if the process died between its id and its first record."""
         if identity not in self.store.ids():
-            first = self._first_prompt(identity) or arguments.prompt
+            first = arguments.prompt
             return Session.create(
                 self.store,
                 Opened(
@@ -223,16 +223,6 @@ class Tasks:
         if follow_up and follow_up != session.case.opened.text:
             session.record(Said(text=follow_up))
         return session
-
-    def _first_prompt(self, identity: str) -> str:
-        """What the task was opened with, by the parent's record; the call that goes on does not repeat it."""
-        call = next(
-            (each.call for each in self.parent.records if isinstance(each, TaskChanged) and each.id == identity), ""
-        )
-        try:
-            return TaskArguments.model_validate_json(self.parent.call_arguments(call)).prompt
-        except ValidationError:
-            return ""
 
     async def _work(self, session: Session, emit: Emit) -> str:
         try:

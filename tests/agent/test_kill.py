@@ -27,6 +27,7 @@ KILLS = int(os.environ.get("SGLSCOUT_KILLS", "12"))
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Json:
     made = sglscout(tmp_path_factory.mktemp("undisturbed"), "demo", "slots", "--json").document
     assert made["changes"]
+    assert len(made["findings"]) > 10
     return made
 
 

@@ -252,22 +252,6 @@ def test_a_task_resumed_by_id_keeps_its_conversation_and_its_contract(tmp_path: 
     assert (own.turns, spent.turns) == (4, 4)
 
 
-def test_a_task_that_ended_before_its_first_record_is_resumed_with_what_it_was_asked(tmp_path: Path) -> None:
-    async def ended() -> dict[str, object]:
-        raise asyncio.CancelledError
-
-    second = Scripted(say("done"))
-    with _session(tmp_path) as session:
-        tasks = _tasks(session, tmp_path)
-        tasks.source = ended
-        _run_with_tasks(session, tasks, calls(("task", ASK)), say("stopped"))
-        (identity,) = session.case.tasks
-        assert identity not in Store(tmp_path).ids()
-        tasks = _tasks(session, tmp_path, second)
-        _run_with_tasks(session, tasks, calls(("task", {**ASK, "prompt": "Go on.", "task_id": identity})), say("done"))
-    assert second.requests[0].messages[-1]["content"].endswith(ASK["prompt"])
-
-
 def test_reopening_answers_a_dangling_task_call_from_its_record(tmp_path: Path) -> None:
     stuck = Scripted(calls(("echo", {"word": "a"}), text="looking at a"))
     with _session(tmp_path) as session:

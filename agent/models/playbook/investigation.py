@@ -54,7 +54,8 @@ def _research(case: Case) -> Iterator[Call]:
             continue
         arguments = {"description": description, "prompt": prompt}
         if task is not None:
-            arguments |= {"task_id": task.id, "prompt": "Go on where you stopped."}
+            # one that has done nothing may have died before its own record began: it is asked in full
+            arguments |= {"task_id": task.id, "prompt": "Go on where you stopped." if task.turns else prompt}
         yield Call(id=f"call_{case.last_seq}_task{number}", name="task", arguments=json.dumps(arguments))
 
 
