@@ -99,8 +99,9 @@ class Run:
         finally:
             await self.tasks.cancel()
         session.record(Concluded(text=grounded(reply.text, session.case), exit=exit_code(session)))
-        self.put_writeup()
-        return document(session.case)
+        made = document(session.case)
+        self._put_writeup(made)
+        return made
 
     async def research(self, follow_up: str = "") -> str:
         """Go on with a task by itself; its report as text."""
@@ -125,12 +126,12 @@ class Run:
             return []
         return [row.row() for row in advice.verify(advised.expected, advised.verify, before, after)]
 
-    def put_writeup(self) -> None:
-        """Beside the transcript, so that nobody has to ask for it."""
+    def _put_writeup(self, made: dict[str, Any]) -> None:
+        """The write-up of this document, beside the transcript, so that nobody has to ask for it."""
         from agent.views.markdown import markdown
 
         path = self.session.transcript.folder / "writeup.md"
-        path.write_text(markdown(document(self.session.case)), encoding="utf-8")
+        path.write_text(markdown(made), encoding="utf-8")
         path.chmod(0o600)
 
     def _answer_dangling(self, call: str, name: str) -> str:

@@ -57,13 +57,14 @@ class Toolbox:
 
     def __init__(self, tools: Iterable[Tool[Any]]) -> None:
         self._tools = {tool.name: tool for tool in tools}
+        self._schemas = [tool.schema() for tool in self._tools.values()]
 
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(self._tools)
 
     def schemas(self) -> list[dict[str, Any]]:
-        return [tool.schema() for tool in self._tools.values()]
+        return self._schemas
 
     async def call(self, name: str, arguments: str, emit: Emit) -> str:
         """Run a tool. Raises ToolRefused with text the caller can act on when name or arguments do not fit."""

@@ -59,7 +59,7 @@ class Fact:
 class Facts:
     """An immutable collection of facts in the order they were read; later ones of the same name and scope win."""
 
-    __slots__ = ("_by_name", "_facts")
+    __slots__ = ("_by_name", "_facts", "_last")
 
     def __init__(self, facts: Iterable[Fact] = ()) -> None:
         self._facts = tuple(facts)
@@ -67,6 +67,7 @@ class Facts:
         for fact in self._facts:
             by_name.setdefault(fact.name, []).append(fact)
         self._by_name = by_name
+        self._last = {(fact.name, fact.scope): fact for fact in self._facts}
 
     def __iter__(self) -> Iterator[Fact]:
         return iter(self._facts)
@@ -87,10 +88,10 @@ class Facts:
 
     def get(self, name: str, scope: str | None = None) -> Fact | None:
         """The last fact of that name; without `scope` one with an empty scope is preferred."""
-        found = self.all(name, scope)
-        if scope is None:
-            found = tuple(fact for fact in found if not fact.scope) or found
-        return found[-1] if found else None
+        found = self._last.get((name, scope or ""))
+        if found is None and scope is None and name in self._by_name:
+            return self._by_name[name][-1]
+        return found
 
     def number(self, name: str, scope: str | None = None) -> float | None:
         """The value as a number, None when there is none or it is text."""

@@ -82,6 +82,17 @@ class Source:
 
     def files(self, *globs: str, path: str = "", kind: str | None = None) -> list[str]:
         """Paths of the tree, sorted. Raises PatternError, PathError."""
+        asked = (globs, path, kind)
+        if asked not in self._chosen:
+            self._chosen[asked] = self._choose(globs, path, kind)
+        return list(self._chosen[asked])
+
+    @cached_property
+    def _chosen(self) -> dict[tuple[tuple[str, ...], str, str | None], list[str]]:
+        """Selections made before: the tree does not change, and researchers ask for the same few again and again."""
+        return {}
+
+    def _choose(self, globs: tuple[str, ...], path: str, kind: str | None) -> list[str]:
         paths: list[str] = list(self.placed.manifest.files)
         if path:
             inside = self.inside(path)
