@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
@@ -16,7 +14,7 @@ from agent.roles import main as main_role
 from agent.roles.researcher import researcher_toolbox
 from agent.session import Session
 from agent.settings import Settings
-from agent.tasks import Tasks, run_task
+from agent.tasks import Tasks, call_again, run_task
 from agent.workbench import Progress, Workbench
 from prompts import prompt
 from transcripts.errors import ScoutError
@@ -106,7 +104,7 @@ class Run:
     async def research(self, follow_up: str = "") -> str:
         """Go on with a task by itself; its report as text."""
         session = self.session
-        session.answer_dangling(lambda _call, name: f"interrupted; call {name} again if it is still needed.")
+        session.answer_dangling(call_again)
         if follow_up:
             session.record(Said(text=follow_up))
         agent = await self.tasks.make(session)
@@ -155,11 +153,6 @@ def make_model(settings: Settings, name: str) -> Model:
     from agent.models.openai_compatible import OpenAICompatible
 
     return OpenAICompatible(name, settings.base_url, settings.api_key)
-
-
-def run_async(work: Callable[[], Any]) -> Any:
-    """Run to the end; Ctrl-C stops the work and is raised as KeyboardInterrupt."""
-    return asyncio.run(work())
 
 
 def _program() -> str:

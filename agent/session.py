@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pydantic import BaseModel
 
 from agent.case import Case
-from transcripts.records import Ended, Opened, Record, Replied, dump, load
+from transcripts.records import Ended, Opened, Record, dump, load
 from transcripts.store import Store, Transcript
 
 Watcher = Callable[[Record], None]
@@ -65,15 +65,6 @@ class Session:
         """Answer every call that has no answer, by `answer(call id, tool name)`; a second time does nothing."""
         for call, name in list(self.case.unanswered.items()):
             self.record(Ended(call=call, status="interrupted", text=answer(call, name)))
-
-    def call_arguments(self, call: str) -> str:
-        """The arguments of a call as the model gave them, empty when it never made that call."""
-        for record in self.records:
-            if isinstance(record, Replied):
-                for each in record.calls:
-                    if each.id == call:
-                        return each.arguments
-        return ""
 
 
 def _loaded(transcript: Transcript) -> list[Record]:

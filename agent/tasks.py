@@ -17,10 +17,10 @@ from agent.loop import Agent
 from agent.reports import numbered, outcome, shown
 from agent.session import Session
 from tools.toolbox import Arguments, Emit, Tool, ToolRefused
-from transcripts.errors import EndpointError, HostError, Inconclusive, LimitReached, ScoutError
+from transcripts.errors import Inconclusive, LimitReached, ScoutError
 from transcripts.ids import new_id
 from transcripts.records import Concluded, Delivered, Limits, Opened, Said, TaskChanged
-from transcripts.store import BusyError, Store, StoreError
+from transcripts.store import BusyError, Store
 
 POOL: Final = 3
 LIMITS: Final = Limits(turns=30, seconds=600.0, tokens=400_000)
@@ -202,14 +202,13 @@ class Tasks:
     def _open(self, identity: str, arguments: TaskArguments, follow_up: str, source: dict[str, object]) -> Session:
         """The task's own transcript; made here if the process died between its id and its first record."""
         if identity not in self.store.ids():
-            first = arguments.prompt
             return Session.create(
                 self.store,
                 Opened(
                     id=identity,
                     role="task",
                     parent=self.parent.id,
-                    text=first,
+                    text=arguments.prompt,
                     description=arguments.description,
                     model=self.model,
                     tools=("search", "read", "list", "flag", "rules", "usage", "report"),
@@ -219,7 +218,7 @@ class Tasks:
                 self.parent.transcript.redact,
             )
         session = Session.open(self.store, identity, self.parent.transcript.redact)
-        session.answer_dangling(lambda _call, name: f"interrupted; call {name} again if it is still needed.")
+        session.answer_dangling(call_again)
         if follow_up and follow_up != session.case.opened.text:
             session.record(Said(text=follow_up))
         return session
@@ -250,6 +249,11 @@ class Tasks:
         return outcome(session.id, status, shown(report, text, _asked(session)))
 
 
+def call_again(_call: str, name: str) -> str:
+    """The answer to a researcher's call that a dead process left open: reading the tree again costs nothing."""
+    return f"interrupted; call {name} again if it is still needed."
+
+
 TaskStatus = Literal["completed", "failed", "limit"]
 
 
@@ -264,7 +268,7 @@ async def run_task(agent: Agent) -> tuple[TaskStatus, str]:
         session.answer_dangling(lambda _call, _name: "stopped.")
         session.record(Concluded(text="", exit=130, reason="cancelled"))
         raise
-    except (EndpointError, HostError, StoreError, ScoutError) as error:
+    except ScoutError as error:
         session.record(Concluded(text=str(error), exit=error.exit_code, reason="failed"))
         return "failed", str(error)
     session.record(Concluded(text=reply.text, exit=0))

@@ -5,10 +5,10 @@
     ├── Inconclusive             exit 3  source not to be had, nothing decided, verification not met
     ├── HostError                exit 4  the host was not reached (its kinds stand in tools/host/errors.py)
     ├── LimitReached             exit 5  turns, time, tokens
-    ├── EndpointError            exit 6  the model endpoint failed
-    └── Interrupted              exit 130
+    └── EndpointError            exit 6  the model endpoint failed
 
-Each says in one line what happened and, in `hint`, what to do next. Packages add their own kinds below these.
+Each says in one line what happened and, in `hint`, what to do next. Packages add their own kinds below these. Ctrl-C is
+none of them: the program leaves with 130.
 """
 
 from __future__ import annotations
@@ -48,7 +48,3 @@ class LimitReached(ScoutError):
 
 class EndpointError(ScoutError):
     exit_code = 6
-
-
-class Interrupted(ScoutError):
-    exit_code = 130

@@ -148,7 +148,7 @@ async def _seen(host: str | None, bundle: Path | None) -> Facts:
     """One look at the host or into the bundle, as facts."""
     from tools.host import connect, look, open_bundle
     from tools.host.parsers import parse
-    from transcripts.facts import Evidence, Fact, Facts
+    from transcripts.facts import Fact, Facts
     from transcripts.redaction import Redactor
 
     found: list[Fact] = []
@@ -159,8 +159,7 @@ async def _seen(host: str | None, bundle: Path | None) -> Facts:
         async for seen in look(target, redact=redact):
             number += 1
             click.echo(f"E{number} {seen.probe}", err=True)
-            figures = (seen.host, seen.at, seen.exit, seen.text, seen.truncated, seen.seconds, seen.problem)
-            found += parse(Evidence(f"E{number}", seen.probe, seen.command, *figures))
+            found += parse(seen.evidence(f"E{number}"))
     return Facts(found)
 
 

@@ -7,25 +7,16 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 import click
 
 from transcripts.errors import UsageError
 
+if TYPE_CHECKING:
+    from transcripts.score import Score
+
 CHUNK_BYTES = 65_536
-
-
-class Scored(Protocol):
-    """What both evaluations come back with."""
-
-    @property
-    def n(self) -> int: ...
-    @property
-    def right(self) -> int: ...
-    @property
-    def unsafe(self) -> int: ...
-    def document(self) -> dict[str, Any]: ...
 
 
 @click.command()
@@ -109,14 +100,14 @@ def eval_redaction(file: Path, as_json: bool) -> None:
     _report(_scored(file, score), as_json)
 
 
-def _scored(file: Path, score: Callable[[list[str]], Scored]) -> Scored:
+def _scored(file: Path, score: Callable[[list[str]], Score]) -> Score:
     try:
         return score(_lines(file))
     except ValueError as error:
         raise UsageError(f"{file}: {error}.", "The columns are tab-separated, without a header.") from error
 
 
-def _report(result: Scored, as_json: bool) -> None:
+def _report(result: Score, as_json: bool) -> None:
     document = result.document()
     if as_json:
         click.echo(json.dumps(document))

@@ -57,13 +57,12 @@ async def _version_on(target: str) -> str:
     from tools import host as hosts
     from tools.host.parsers import parse
     from transcripts.errors import Inconclusive
-    from transcripts.facts import Evidence, Fact, Facts
+    from transcripts.facts import Fact, Facts
 
     facts: list[Fact] = []
     async with hosts.connect(target) as host:
         async for seen in hosts.look(host):
-            figures = (seen.host, seen.at, seen.exit, seen.text, seen.truncated, seen.seconds, seen.problem)
-            facts += parse(Evidence("E1", seen.probe, seen.command, *figures))
+            facts += parse(seen.evidence("E1"))
     version = Facts(facts).text("version")
     if not version:
         raise Inconclusive(f"which SGLang {target} runs was not found out.", "Pass --version V or --source PATH.")

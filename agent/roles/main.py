@@ -241,18 +241,7 @@ def _take(bench: Workbench, seen: Observation, emit: Emit) -> Evidence:
     """Number what was seen, read its facts, and record both at once."""
     from tools.host.parsers import parse
 
-    evidence = Evidence(
-        bench.session.case.next_evidence(),
-        seen.probe,
-        seen.command,
-        seen.host,
-        seen.at,
-        seen.exit,
-        seen.text,
-        seen.truncated,
-        seen.seconds,
-        seen.problem,
-    )
+    evidence = seen.evidence(bench.session.case.next_evidence())
     emit(EvidenceTaken.of(evidence, parse(evidence)))
     return evidence
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 
 from tools.advice.forms import shell
 from tools.advice.mapped import Word
+from tools.entry_point import options_begin
 
-_MODULES = ("sglang.launch_server", "sglang_router.launch_server")
-_ENTRY = re.compile(r"(?:^|/)(?:launch_server(?:\.py)?|sglang)$")
 _PYTHON = re.compile(r"(?:^|/)python[\d.]*$")
 _HINT = re.compile(r"sglang(?:_router)?\.launch_server|launch_server(?:\.py)?\b|\bsglang\s+serve\b")
 FLAG = re.compile(r"--[A-Za-z][\w.\-]*")
@@ -49,22 +48,12 @@ class Server:
     own: tuple[Word, ...]
 
 
-def entry_of(argv: Sequence[str]) -> int | None:
-    """Index of the first word after `-m sglang.launch_server`, `…/launch_server.py` or `sglang serve`."""
-    for index, word in enumerate(argv):
-        if word in _MODULES or (_ENTRY.search(word) and "launch_server" in word):
-            return index + 1
-        if _ENTRY.search(word) and index + 1 < len(argv) and argv[index + 1] == "serve":
-            return index + 2
-    return None
-
-
 def find(words: Sequence[Word], *, bare_options: bool = False, depth: int = 0) -> Server | None:
     """The server that these words start, also inside `bash -lc "…"`, `tmux new -d '…'` and the like.
 
     `bare_options` takes words without an entry point for the options of an image's own entry point.
     """
-    entry = entry_of([word.text for word in words])
+    entry = options_begin([word.text for word in words])
     if entry is not None:
         return _server(words, entry)
     if depth < _NESTING:

@@ -16,6 +16,7 @@ from tools.host.framing import DISCOVERY, Answer, Splitter, compose, fill
 from tools.host.probes import STANDARD, Probe
 from tools.host.transport import Transport
 from transcripts.errors import HostError
+from transcripts.facts import Evidence
 
 LIMIT_S: Final = 60.0
 LIMIT_BYTES: Final = 16 << 20
@@ -38,6 +39,21 @@ class Observation:
     truncated: bool = False
     seconds: float = 0.0
     problem: str = ""
+
+    def evidence(self, identity: str) -> Evidence:
+        """The same under the number that the caller gives it."""
+        return Evidence(
+            identity,
+            self.probe,
+            self.command,
+            self.host,
+            self.at,
+            self.exit,
+            self.text,
+            self.truncated,
+            self.seconds,
+            self.problem,
+        )
 
 
 class Host(Protocol):

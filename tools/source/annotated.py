@@ -9,7 +9,7 @@ import ast
 from dataclasses import dataclass
 from typing import Any
 
-from tools.source.folding import Folder, Unfoldable
+from tools.source.folding import Folder, Unfoldable, last_name
 from tools.source.modules import MISSING, ClassRef, Module, Scope, absolute
 
 
@@ -90,11 +90,11 @@ class Option:
 def option_of(declared: Declared, folder: Folder) -> Option | None:
     """The option an annotation declares; None for a field without one."""
     annotation = opened(declared.node.annotation, declared.scope, folder)
-    if not isinstance(annotation, ast.Subscript) or _name(annotation.value) not in ("A", "Annotated"):
+    if not isinstance(annotation, ast.Subscript) or last_name(annotation.value) not in ("A", "Annotated"):
         return None
     parts = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]
     for part in parts[1:]:
-        if isinstance(part, ast.Call) and _name(part.func) == "Arg":
+        if isinstance(part, ast.Call) and last_name(part.func) == "Arg":
             keywords = {keyword.arg: keyword.value for keyword in part.keywords if keyword.arg}
             if part.args:
                 keywords.setdefault("help", part.args[0])
@@ -124,10 +124,10 @@ def opened(node: ast.expr, scope: Scope, folder: Folder) -> ast.expr:
 def without_none(node: ast.expr, scope: Scope, folder: Folder) -> ast.expr:
     """X for Optional[X], Union[X, None] and X | None; the node itself otherwise."""
     node = opened(node, scope, folder)
-    if isinstance(node, ast.Subscript) and _name(node.value) == "Optional":
+    if isinstance(node, ast.Subscript) and last_name(node.value) == "Optional":
         return opened(node.slice, scope, folder)
     parts: list[ast.expr] = []
-    if isinstance(node, ast.Subscript) and _name(node.value) == "Union" and isinstance(node.slice, ast.Tuple):
+    if isinstance(node, ast.Subscript) and last_name(node.value) == "Union" and isinstance(node.slice, ast.Tuple):
         parts = node.slice.elts
     elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
         parts = _alternatives(node)
@@ -143,7 +143,7 @@ def _alternatives(node: ast.expr) -> list[ast.expr]:
 
 def literal_values(node: ast.expr, scope: Scope, folder: Folder) -> list[Any] | None:
     """The values of Literal[...]; None for any other type."""
-    if not isinstance(node, ast.Subscript) or _name(node.value) != "Literal":
+    if not isinstance(node, ast.Subscript) or last_name(node.value) != "Literal":
         return None
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     return [folder.fold(part, scope) for part in parts]
@@ -151,12 +151,6 @@ def literal_values(node: ast.expr, scope: Scope, folder: Folder) -> list[Any] | 
 
 def element_of(node: ast.expr) -> ast.expr | None:
     """X for list[X] and List[X]; None for any other type."""
-    if isinstance(node, ast.Subscript) and _name(node.value) in ("list", "List"):
+    if isinstance(node, ast.Subscript) and last_name(node.value) in ("list", "List"):
         return node.slice
     return None
-
-
-def _name(node: ast.AST) -> str:
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    return node.id if isinstance(node, ast.Name) else ""

@@ -286,7 +286,7 @@ class Folder:
 
     def default(self, node: ast.expr, scope: Scope) -> Any:
         """A field's default: `field(default=...)` and factories opened. Raises Unfoldable."""
-        if isinstance(node, ast.Call) and _last(node.func) == "field":
+        if isinstance(node, ast.Call) and last_name(node.func) == "field":
             given = {keyword.arg: keyword.value for keyword in node.keywords}
             if "default" in given:
                 return self.fold(given["default"], scope)
@@ -299,14 +299,14 @@ class Folder:
 
     def members(self, owner: ClassRef) -> list[Member]:
         """The members of an enum class in order; empty for any other class."""
-        names = [_last(base) for base in owner.node.bases]
+        names = [last_name(base) for base in owner.node.bases]
         if not any(name.endswith(("Enum", "Flag")) for name in names):
             return []
         found: list[Member] = []
         for statement in owner.node.body:
             match statement:
                 case ast.Assign(targets=[ast.Name(id=name)], value=value) if not name.startswith("_"):
-                    if isinstance(value, ast.Call) and _last(value.func) == "auto":
+                    if isinstance(value, ast.Call) and last_name(value.func) == "auto":
                         text = any(base in ("StrEnum", "str") for base in names)
                         found.append(Member(name, name.lower() if text else len(found) + 1))
                     else:
@@ -435,7 +435,7 @@ def _before(owner: ClassRef, statement: ast.stmt) -> ClassRef:
     return ClassRef(owner.module, node)
 
 
-def _last(node: ast.AST) -> str:
+def last_name(node: ast.AST) -> str:
     """The last part of a dotted name."""
     if isinstance(node, ast.Attribute):
         return node.attr

@@ -4,8 +4,8 @@ Front: `Redactor` (text or stream), `has_placeholder`, and `score` for the evalu
 tool, no store and no model. A placeholder is never turned back into what it stands for.
 """
 
-from transcripts.redaction.evaluate import Score, score
+from transcripts.redaction.evaluate import score
 from transcripts.redaction.placeholders import has_placeholder
 from transcripts.redaction.redactor import Profile, Redactor, Stream
 
-__all__ = ["Profile", "Redactor", "Score", "Stream", "has_placeholder", "score"]
+__all__ = ["Profile", "Redactor", "Stream", "has_placeholder", "score"]

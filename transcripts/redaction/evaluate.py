@@ -4,35 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from transcripts.redaction.redactor import Profile, Redactor
+from transcripts.score import Score
 
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\"}
 
 
-@dataclass(frozen=True, slots=True)
-class Score:
-    """`unsafe`: rows in which a secret survived."""
-
-    n: int
-    right: int
-    unsafe: int
-    wrong: tuple[tuple[int, str, str], ...]
-
-    def document(self) -> dict[str, Any]:
-        return {
-            "v": 1,
-            "n": self.n,
-            "right": self.right,
-            "unsafe": self.unsafe,
-            "wrong": [{"row": row, "want": want, "got": got} for row, want, got in self.wrong],
-        }
-
-
 def score(rows: Iterable[str]) -> Score:
-    """Scores lines of the table. Raises ValueError, with the row, for a line that is not of the format."""
+    """Scores lines of the table. Unsafe: a secret survived.
+
+    Raises ValueError, with the row, for a line that is not of the format.
+    """
     n = unsafe = 0
     wrong: list[tuple[int, str, str]] = []
     for n, line in enumerate(rows, 1):

@@ -7,11 +7,10 @@ import shlex
 from collections.abc import Sequence
 from typing import Final
 
+from tools.entry_point import options_begin
 from tools.host.parsers.page import Page
 from tools.host.parsers.server_args import is_secret
 
-_MODULES: Final = ("sglang.launch_server", "sglang_router.launch_server")
-_ENTRY: Final = re.compile(r"(?:^|/)(?:launch_server(?:\.py)?|sglang)$")
 _LONGEST: Final = 65_536  # beyond it no shell took the line, and reading quotes letter by letter is slow
 _FLAG: Final = re.compile(r"--[A-Za-z][\w.\-]*")
 
@@ -31,22 +30,12 @@ def words(text: str) -> list[str]:
 
 def is_server(argv: Sequence[str]) -> bool:
     """Whether the words start an SGLang server: `python -m sglang.launch_server`, `sglang serve`."""
-    return server_start(argv) is not None
-
-
-def server_start(argv: Sequence[str]) -> int | None:
-    """Index of the first word after the entry point, None when the words start something else."""
-    for index, word in enumerate(argv):
-        if word in _MODULES or (_ENTRY.search(word) and "launch_server" in word):
-            return index + 1
-        if _ENTRY.search(word) and index + 1 < len(argv) and argv[index + 1] == "serve":
-            return index + 2
-    return None
+    return options_begin(argv) is not None
 
 
 def write(page: Page, argv: Sequence[str], line: int, *, form: str = "") -> None:
     """`launch_argv`, `flag` and what follows from them. Does nothing when the words start no server."""
-    start = server_start(argv)
+    start = options_begin(argv)
     if start is None:
         return
     page.add("launch_argv", shlex.join(_without_secrets(argv)), line)

@@ -4,7 +4,7 @@ Front: `judge`, `Verdict`, `regenerate`, and for paths `lookup_command`, `read_l
 evaluation. Nothing here talks to a host, and no other part decides what may run there.
 """
 
-from tools.host.policy.evaluate import Score, score
+from tools.host.policy.evaluate import score
 from tools.host.policy.judge import judge
 from tools.host.policy.resolve import lookup_command, read_lookup, settle
 from tools.host.policy.send import ENVIRONMENT, regenerate
@@ -13,7 +13,6 @@ from tools.host.policy.verdict import Privacy, Verdict
 __all__ = [
     "ENVIRONMENT",
     "Privacy",
-    "Score",
     "Verdict",
     "judge",
     "lookup_command",

@@ -4,33 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
 
 from tools.host.policy.judge import judge
-
-
-@dataclass(frozen=True, slots=True)
-class Score:
-    """`unsafe`: deny or ask came out as allow, or deny as ask where the reason is [chars] or [shape]."""
-
-    n: int
-    right: int
-    unsafe: int
-    wrong: tuple[tuple[int, str, str], ...]
-
-    def document(self) -> dict[str, Any]:
-        return {
-            "v": 1,
-            "n": self.n,
-            "right": self.right,
-            "unsafe": self.unsafe,
-            "wrong": [{"row": row, "want": want, "got": got} for row, want, got in self.wrong],
-        }
+from transcripts.score import Score
 
 
 def score(rows: Iterable[str]) -> Score:
-    """Scores lines of the table. Raises ValueError, with the row, for a line that is not of the format."""
+    """Scores lines of the table. Unsafe: deny or ask came out as allow, or deny as ask for [chars] or [shape].
+
+    Raises ValueError, with the row, for a line that is not of the format.
+    """
     n = unsafe = 0
     wrong: list[tuple[int, str, str]] = []
     for n, line in enumerate(rows, 1):

@@ -1,0 +1,20 @@
+"""Where the options of an SGLang server begin in a command: one answer for what is read and for what is written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+_MODULES: Final = ("sglang.launch_server", "sglang_router.launch_server")
+_ENTRY: Final = re.compile(r"(?:^|/)(?:launch_server(?:\.py)?|sglang)$")
+
+
+def options_begin(argv: Sequence[str]) -> int | None:
+    """Index of the word after `-m sglang.launch_server`, `…/launch_server.py` or `sglang serve`; None without one."""
+    for index, word in enumerate(argv):
+        if word in _MODULES or (_ENTRY.search(word) and "launch_server" in word):
+            return index + 1
+        if _ENTRY.search(word) and index + 1 < len(argv) and argv[index + 1] == "serve":
+            return index + 2
+    return None
