@@ -4,21 +4,11 @@ from __future__ import annotations
 
 from tools.diagnosis.changes import plan, step
 from tools.diagnosis.clues import Clue, Entry, Seen, above, below, both, either, fact, flag, lacks, symptom
+from tools.diagnosis.conditions import HYBRID, SWA
 from tools.diagnosis.model import Actions, Question
 from tools.diagnosis.view import View
 
 _MISSES = either(symptom("forgets_conversations", "hit_rate_low"), below("cached_share", 0.2))
-_HYBRID = either(
-    fact("state_slots"),
-    fact("state_cap"),
-    fact("usage_p95", "state"),
-    symptom("hybrid_state"),
-    flag("--max-mamba-cache-size"),
-    flag("--mamba-full-memory-ratio"),
-)
-_SWA = either(
-    fact("kv_pool", "swa"), fact("usage_p95", "swa"), symptom("sliding_window"), flag("--swa-full-tokens-ratio")
-)
 
 
 def _fell(view: View) -> Seen | None:
@@ -196,14 +186,14 @@ ENTRIES = (
                 both(symptom("hit_rate_fell"), symptom("evictions_rise", "many_conversations")),
                 "as more users came, or as evictions rose",
             ),
-            Clue(2, both(_evicted, lacks(_HYBRID)), "more was evicted than the pool holds"),
+            Clue(2, both(_evicted, lacks(HYBRID)), "more was evicted than the pool holds"),
             Clue(
                 3,
                 both(
                     symptom("forgets_conversations"),
                     either(symptom("many_conversations"), fact("kv_pool")),
-                    lacks(_HYBRID),
-                    lacks(_SWA),
+                    lacks(HYBRID),
+                    lacks(SWA),
                     lacks(flag("--enable-dp-attention")),
                 ),
                 "returning conversations are computed again",
@@ -245,10 +235,10 @@ ENTRIES = (
         for_=(
             Clue(
                 4,
-                both(_HYBRID, either(symptom("forgets_conversations", "hit_rate_low"), below("cached_share", 0.2))),
+                both(HYBRID, either(symptom("forgets_conversations", "hit_rate_low"), below("cached_share", 0.2))),
                 "returning conversations are computed again on a model with state slots",
             ),
-            Clue(1, both(_HYBRID, symptom("cache_idle"), symptom("forgets_conversations")), "while KV has room"),
+            Clue(1, both(HYBRID, symptom("cache_idle"), symptom("forgets_conversations")), "while KV has room"),
         ),
         against=(
             Clue(2.5, symptom("identical_prompt"), "even an identical prompt is not found"),
@@ -273,11 +263,11 @@ ENTRIES = (
         for_=(
             Clue(
                 4,
-                both(_HYBRID, symptom("identical_prompt"), _MISSES),
+                both(HYBRID, symptom("identical_prompt"), _MISSES),
                 "an identical prompt finds nothing on a model with state",
             ),
-            Clue(3, both(_HYBRID, symptom("hits_in_steps")), "hits come in whole steps"),
-            Clue(1, both(_HYBRID, symptom("identical_prompt")), "it is tested with an identical prompt"),
+            Clue(3, both(HYBRID, symptom("hits_in_steps")), "hits come in whole steps"),
+            Clue(1, both(HYBRID, symptom("identical_prompt")), "it is tested with an identical prompt"),
         ),
         settle=Question(
             "Does the second repetition, or a longer continuation, hit?",
@@ -292,9 +282,9 @@ ENTRIES = (
         "cache.swa_pool_pressure",
         "Prefixes are lost because their window tokens were evicted from the small window pool.",
         for_=(
-            Clue(4, both(_SWA, _MISSES), "prefixes are not found on a model with a window pool"),
-            Clue(2, both(_SWA, above("usage_max", 0.9, "swa")), "the window pool is full"),
-            Clue(2, both(_SWA, symptom("hits_in_steps")), "hits are all or nothing"),
+            Clue(4, both(SWA, _MISSES), "prefixes are not found on a model with a window pool"),
+            Clue(2, both(SWA, above("usage_max", 0.9, "swa")), "the window pool is full"),
+            Clue(2, both(SWA, symptom("hits_in_steps")), "hits are all or nothing"),
         ),
         against=(Clue(2, symptom("input_refused", "chunks_cut"), "inputs are refused or cut"),),
         settle=Question(

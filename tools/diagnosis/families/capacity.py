@@ -12,7 +12,6 @@ from tools.diagnosis.clues import (
     both,
     either,
     fact,
-    flag,
     lacks,
     phase,
     said,
@@ -21,33 +20,11 @@ from tools.diagnosis.clues import (
     symptom,
     when,
 )
+from tools.diagnosis.conditions import HYBRID, IDLE_CACHE, SWA, WAITING, pinned
 from tools.diagnosis.model import Actions, Proposal, Question
 from tools.diagnosis.view import View
 
-_IDLE_CACHE = either(below("usage_p95", 0.75), below("usage_max", 0.75), symptom("cache_idle"))
 _FULL_CACHE = either(above("usage_p95", 0.93), above("usage_max", 0.97), symptom("cache_full"))
-_WAITING = either(above("queue_p95", 3), symptom("requests_wait", "few_running"))
-_HYBRID = either(
-    fact("state_slots"),
-    fact("state_cap"),
-    fact("usage_p95", "state"),
-    symptom("hybrid_state"),
-    flag("--max-mamba-cache-size"),
-    flag("--mamba-full-memory-ratio"),
-)
-_SWA = either(
-    fact("kv_pool", "swa"), fact("usage_p95", "swa"), symptom("sliding_window"), flag("--swa-full-tokens-ratio")
-)
-
-
-def pinned(view: View) -> Seen | None:
-    """Running requests stand at the limit while others wait."""
-    share, limit, running = view.number("pinned_share"), view.number("running_limit"), view.number("running_p95")
-    if share is not None and share >= 0.5 and limit is not None:
-        return Seen(f"at the limit with a queue in {share:.0%} of decode lines", view.sources("pinned_share"))
-    if limit is not None and running is not None and running >= limit and (view.number("queue_p95") or 0) > 0:
-        return Seen(f"{running:g} running of {limit:g}, with a queue", view.sources("running_p95", "running_limit"))
-    return None
 
 
 def _limit_typed(view: View) -> Seen | None:
@@ -511,7 +488,7 @@ ENTRIES = (
             ),
             Clue(
                 1,
-                both(when(lambda view: view.speculative), _IDLE_CACHE, _WAITING),
+                both(when(lambda view: view.speculative), IDLE_CACHE, WAITING),
                 "requests wait while the pool has room",
             ),
         ),
@@ -520,7 +497,7 @@ ENTRIES = (
             Clue(3, _FULL_CACHE, "the pool is full"),
             Clue(2, _below_limit, "fewer run than the limit allows"),
             Clue(3, above("retractions", 1), "requests are thrown back, so memory binds"),
-            Clue(3, lacks(either(pinned, _WAITING, symptom("few_running"))), "nothing shows requests at that limit"),
+            Clue(3, lacks(either(pinned, WAITING, symptom("few_running"))), "nothing shows requests at that limit"),
         ),
         neighbours=(
             ("capacity.kv_pool_too_small", "there the pool fills before the limit is reached"),
@@ -546,10 +523,10 @@ ENTRIES = (
                 "the pool is full while requests wait",
             ),
             Clue(2, both(above("retractions", 1), _below_limit), "requests are thrown back below the running limit"),
-            Clue(1.5, both(symptom("cache_full"), _WAITING), "the pool is said to be full while requests wait"),
+            Clue(1.5, both(symptom("cache_full"), WAITING), "the pool is said to be full while requests wait"),
             Clue(
                 2,
-                both(said("running_reduced_by_kv"), lacks(_HYBRID)),
+                both(said("running_reduced_by_kv"), lacks(HYBRID)),
                 "the server lowered the limit to what the pool carries",
             ),
             Clue(1.5, symptom("pool_small"), "the pool is said to be small"),
@@ -569,7 +546,7 @@ ENTRIES = (
             _NOT_MEMORY_FAILURE,
             Clue(
                 2,
-                both(_SWA, lacks(setting_below("--swa-full-tokens-ratio", 0.25))),
+                both(SWA, lacks(setting_below("--swa-full-tokens-ratio", 0.25))),
                 "the model splits its memory over two pools",
             ),
         ),
@@ -594,7 +571,7 @@ ENTRIES = (
         "capacity.context_exceeds_kv_pool",
         "One request is longer than the whole KV pool; the context length promises more than the pool holds.",
         for_=(
-            Clue(5, both(_rejected_input, lacks(_SWA)), "an input was refused below the context length"),
+            Clue(5, both(_rejected_input, lacks(SWA)), "an input was refused below the context length"),
             Clue(
                 2,
                 both(_context_over_pool, either(symptom("input_refused"), said("input_too_long"))),
@@ -602,13 +579,13 @@ ENTRIES = (
             ),
             Clue(
                 2,
-                both(either(symptom("input_refused"), said("input_too_long")), lacks(_SWA)),
+                both(either(symptom("input_refused"), said("input_too_long")), lacks(SWA)),
                 "long inputs are refused",
             ),
-            Clue(1, both(_context_over_pool, lacks(_SWA)), "the pool is smaller than the context"),
+            Clue(1, both(_context_over_pool, lacks(SWA)), "the pool is smaller than the context"),
         ),
         against=(
-            Clue(2, _SWA, "the model splits its memory over two pools"),
+            Clue(2, SWA, "the model splits its memory over two pools"),
             Clue(3, phase("prefill", "decode", "graph_capture"), "an allocation failed, nothing was refused"),
         ),
         neighbours=(("capacity.swa_ratio_misallocated", "there one of two pools is short and the other has room"),),
@@ -627,13 +604,13 @@ ENTRIES = (
             Clue(4, either(fact("state_cap"), said("state_pool_too_small")), "the state cache limits requests"),
             Clue(
                 4,
-                both(_HYBRID, _WAITING, either(_IDLE_CACHE, above("usage_max", 0.7, "state"))),
+                both(HYBRID, WAITING, either(IDLE_CACHE, above("usage_max", 0.7, "state"))),
                 "requests wait for state while KV has room",
             ),
-            Clue(1.5, both(_HYBRID, symptom("few_running")), "few run on a model with state slots"),
+            Clue(1.5, both(HYBRID, symptom("few_running")), "few run on a model with state slots"),
             Clue(
                 1.5,
-                both(said("running_reduced_by_kv"), _HYBRID),
+                both(said("running_reduced_by_kv"), HYBRID),
                 "the limit was lowered at start on a model with state slots",
             ),
         ),
@@ -659,7 +636,7 @@ ENTRIES = (
             Clue(
                 4,
                 both(
-                    _HYBRID,
+                    HYBRID,
                     either(_FULL_CACHE, symptom("pool_small", "input_refused"), said("input_too_long")),
                     either(
                         below("usage_max", 0.5, "state"),
@@ -670,11 +647,11 @@ ENTRIES = (
                 ),
                 "KV is short while state lies idle",
             ),
-            Clue(3, both(symptom("state_idle"), _HYBRID), "most state slots are never used"),
+            Clue(3, both(symptom("state_idle"), HYBRID), "most state slots are never used"),
             Clue(4, _slots_unused, "many state slots were never in use"),
-            Clue(2, both(_HYBRID, symptom("pool_small")), "a small KV pool on a model with state slots"),
+            Clue(2, both(HYBRID, symptom("pool_small")), "a small KV pool on a model with state slots"),
         ),
-        against=(Clue(3, said("state_caps_running"), "the slots limit requests"), Clue(2, _IDLE_CACHE, "KV has room")),
+        against=(Clue(3, said("state_caps_running"), "the slots limit requests"), Clue(2, IDLE_CACHE, "KV has room")),
         neighbours=(("capacity.state_pool_cap", "there the slots are the ones that are short"),),
         settle=Question(
             "How many state slots are used at the busiest moment, against KV usage?",
@@ -689,10 +666,10 @@ ENTRIES = (
             Clue(4, either(_swa_is_full, _swa_is_idle), "one pool is full and the other is not"),
             Clue(
                 4,
-                both(_SWA, either(symptom("input_refused"), _context_over_pool, _rejected_input)),
+                both(SWA, either(symptom("input_refused"), _context_over_pool, _rejected_input)),
                 "long inputs do not fit the pool for full attention",
             ),
-            Clue(1.5, both(_SWA, either(_WAITING, above("retractions", 1))), "requests wait or are thrown back"),
+            Clue(1.5, both(SWA, either(WAITING, above("retractions", 1))), "requests wait or are thrown back"),
         ),
         against=(
             Clue(3, _swa_below_chunk, "the window pool cuts chunks"),
@@ -719,9 +696,9 @@ ENTRIES = (
         "capacity.swa_pool_smaller_than_chunk",
         "The window pool cannot hold a whole prefill chunk, so chunks are cut and long prompts crawl.",
         for_=(
-            Clue(4, both(symptom("chunks_cut"), _SWA), "chunks are cut on a model with a window pool"),
+            Clue(4, both(symptom("chunks_cut"), SWA), "chunks are cut on a model with a window pool"),
             Clue(3, _swa_below_chunk, "the window pool is close to one chunk"),
-            Clue(1, both(symptom("prefill_slow"), _SWA), "prefill is slow"),
+            Clue(1, both(symptom("prefill_slow"), SWA), "prefill is slow"),
         ),
         settle=Question(
             "Is #new-token smaller than the chunk while the window pool is full?",

@@ -17,12 +17,11 @@ from tools.diagnosis.clues import (
     said,
     setting_above,
     symptom,
-    when,
 )
+from tools.diagnosis.conditions import DRAFT
 from tools.diagnosis.model import Actions, Proposal, Question
 from tools.diagnosis.view import View
 
-_DRAFT = either(when(lambda view: view.speculative, "speculative decoding"), symptom("draft_on"))
 _FP8 = either(flag("--kv-cache-dtype", "fp8_e4m3", "fp8_e5m2", "fp8", "fp4_e2m1"), symptom("fp8_kv"), said("fp8_kv"))
 _OOM = either(fact("oom_request_gib"), said("cuda_oom"), symptom("gpu_memory_out"))
 _WORKERS = setting_above("--tokenizer-worker-num", 2)
@@ -292,13 +291,13 @@ ENTRIES = (
             Clue(
                 4,
                 both(
-                    _DRAFT,
+                    DRAFT,
                     symptom("only_with_draft"),
                     either(_OOM, symptom("no_cache_room", "dies_at_start"), said("weights_leave_no_room")),
                 ),
                 "it starts without the draft and not with it",
             ),
-            Clue(2, both(_DRAFT, symptom("no_cache_room")), "no room for the cache with a draft"),
+            Clue(2, both(DRAFT, symptom("no_cache_room")), "no room for the cache with a draft"),
         ),
         against=(
             Clue(2, phase("prefill", "graph_capture"), "it fails elsewhere"),
@@ -318,7 +317,7 @@ ENTRIES = (
         "spec.draft_loads_full_model",
         "The draft takes as much as the target: a whole model was loaded where a head was meant.",
         for_=(
-            Clue(4, both(_DRAFT, symptom("draft_full_size")), "the draft is as large as the target"),
+            Clue(4, both(DRAFT, symptom("draft_full_size")), "the draft is as large as the target"),
             Clue(4, _draft_share, "the draft's weights come near the target's"),
         ),
         against=(Clue(3, phase("draft"), "memory runs out while the draft is loaded"),),

@@ -9,7 +9,6 @@ from tools.diagnosis.clues import (
     Seen,
     both,
     either,
-    fact,
     flag,
     lacks,
     phase,
@@ -19,13 +18,13 @@ from tools.diagnosis.clues import (
     symptom,
     when,
 )
+from tools.diagnosis.conditions import KILLED
 from tools.diagnosis.model import Actions, Proposal, Question
 from tools.diagnosis.sums import host_room_gb
 from tools.diagnosis.view import View
 
 _ON = either(when(lambda view: view.hierarchical), symptom("host_cache"), said("host_pool_allocated"))
 _STORE = either(flag("--hicache-storage-backend"), symptom("storage_tier"))
-_KILLED = either(said("killed", "kernel_oom"), fact("kernel_oom_kill"), symptom("killed_silently", "host_memory_short"))
 _PAGE_ONE = either(flag("--page-size", "1"), symptom("page_size_one"), lacks(flag("--page-size")))
 _KEEP_FRACTION: Forbidden = ("lower", "--mem-fraction-static", "GPU memory is not what is short")
 
@@ -416,7 +415,7 @@ ENTRIES = (
             Clue(5, said("host_pool_refused"), "the server refused the host pool for lack of memory"),
             Clue(5, _oversubscribed, "ranks x pool exceed the host"),
             Clue(3, _size_times_ranks, "the size is per rank, not per host"),
-            Clue(4, both(_ON, _KILLED), "a process was killed with a host cache on"),
+            Clue(4, both(_ON, KILLED), "a process was killed with a host cache on"),
             Clue(
                 2, both(_ON, symptom("host_memory_short", "sized_per_rank")), "host memory ran out with a host cache on"
             ),
@@ -483,7 +482,7 @@ ENTRIES = (
         ),
         against=(
             Clue(3, symptom("unique_prompts", "single_pass"), "prompts do not come back"),
-            Clue(3, _KILLED, "the host has no room"),
+            Clue(3, KILLED, "the host has no room"),
             Clue(3, said("host_pool_refused", "pin_failed"), "the host has no room"),
             Clue(2, symptom("never_read"), "nothing is read at all"),
         ),
@@ -618,7 +617,7 @@ ENTRIES = (
             ),
         ),
         against=(
-            Clue(2, _KILLED, "a process was killed, the GPU was not full"),
+            Clue(2, KILLED, "a process was killed, the GPU was not full"),
             Clue(2, setting_above("--page-size", 16), "pages are large"),
         ),
         settle=Question(

@@ -19,6 +19,7 @@ from tools.diagnosis.clues import (
     symptom,
     when,
 )
+from tools.diagnosis.conditions import DRAFT
 from tools.diagnosis.model import Actions, Proposal, Question
 from tools.diagnosis.view import View
 
@@ -29,7 +30,6 @@ _OOM = either(
     symptom("gpu_memory_out"),
 )
 _STARTED = either(symptom("serves_then_fails"), fact("decode_lines"), fact("prefill_lines"), fact("ready"))
-_DRAFT = either(when(lambda view: view.speculative, "speculative decoding"), symptom("draft_on"))
 
 
 def _floor_above(view: View) -> Seen | None:
@@ -354,10 +354,10 @@ ENTRIES = (
             Clue(3, _floor_above, "the weights alone need more than the fraction"),
             Clue(2, fact("minimum_fraction"), "the server printed the smallest viable fraction"),
             Clue(2, _window_closed, "no fraction is both high and low enough"),
-            Clue(1.5, both(symptom("no_cache_room"), lacks(_DRAFT)), "no room for the cache after the weights"),
+            Clue(1.5, both(symptom("no_cache_room"), lacks(DRAFT)), "no room for the cache after the weights"),
         ),
         against=(
-            Clue(3, both(_DRAFT, symptom("only_with_draft")), "it fails only with a draft"),
+            Clue(3, both(DRAFT, symptom("only_with_draft")), "it fails only with a draft"),
             Clue(3, phase("load"), "the weights themselves did not load"),
         ),
         neighbours=(
@@ -394,7 +394,7 @@ ENTRIES = (
             Clue(2, phase("graph_capture"), "it fails in capture"),
             Clue(3, phase("load"), "weights did not load"),
             Clue(2, when(lambda view: view.hierarchical), "a host cache is on"),
-            Clue(2, both(_DRAFT, symptom("only_with_draft")), "it fails only with a draft"),
+            Clue(2, both(DRAFT, symptom("only_with_draft")), "it fails only with a draft"),
         ),
         neighbours=(
             ("oom.cuda_graph_capture", "there the capture fails"),
@@ -425,10 +425,10 @@ ENTRIES = (
         "oom.load_time_weights_do_not_fit",
         "The weights do not fit the card: it fails before they are loaded, where no memory flag has a say.",
         for_=(
-            Clue(5, both(phase("load"), lacks(_DRAFT)), "memory runs out while weights are created or loaded"),
+            Clue(5, both(phase("load"), lacks(DRAFT)), "memory runs out while weights are created or loaded"),
             Clue(
                 3,
-                both(symptom("dies_in_load"), _OOM, lacks(_DRAFT), lacks(fact("weights_after_gib"))),
+                both(symptom("dies_in_load"), _OOM, lacks(DRAFT), lacks(fact("weights_after_gib"))),
                 "it dies while loading",
             ),
             Clue(2, both(symptom("any_fraction_fails"), symptom("dies_in_load")), "no fraction changes it"),

@@ -8,7 +8,6 @@ from tools.diagnosis.clues import (
     Entry,
     Seen,
     above,
-    below,
     both,
     either,
     fact,
@@ -20,12 +19,10 @@ from tools.diagnosis.clues import (
     symptom,
     when,
 )
-from tools.diagnosis.families.capacity import pinned
+from tools.diagnosis.conditions import IDLE_CACHE, WAITING, pinned
 from tools.diagnosis.model import Actions, Proposal, Question
 from tools.diagnosis.view import View
 
-_IDLE = either(below("usage_p95", 0.75), below("usage_max", 0.75), symptom("cache_idle"))
-_WAIT = either(above("queue_p95", 3), symptom("requests_wait", "few_running"))
 _FRACTION_UP: Forbidden = ("raise", "--mem-fraction-static", "memory is not what binds")
 _DP = either(flag("--enable-dp-attention"), when(lambda view: view.on("--enable-dp-attention")))
 
@@ -417,7 +414,7 @@ ENTRIES = (
         for_=(
             Clue(
                 4,
-                both(_DP, either(symptom("prefill_slow", "slow_ttft"), above("queue_p95", 32)), _IDLE),
+                both(_DP, either(symptom("prefill_slow", "slow_ttft"), above("queue_p95", 32)), IDLE_CACHE),
                 "prefill crawls under DP attention while the pool is empty",
             ),
             Clue(3, said("dp_chunk_adjusted"), "the server adjusted the chunk for DP"),
@@ -464,7 +461,7 @@ ENTRIES = (
                 ),
                 "the settings favour prefill",
             ),
-            Clue(1, both(symptom("slow_decode", "stalls"), _IDLE), "tokens stall with memory to spare"),
+            Clue(1, both(symptom("slow_decode", "stalls"), IDLE_CACHE), "tokens stall with memory to spare"),
         ),
         against=(
             Clue(
@@ -546,7 +543,9 @@ ENTRIES = (
                 "a small prefill budget with requests waiting",
             ),
             Clue(1, symptom("prefill_budget"), "the prefill budget is named"),
-            Clue(1.5, both(_IDLE, _WAIT, symptom("one_prefill_at_a_time")), "one request is prefilled at a time"),
+            Clue(
+                1.5, both(IDLE_CACHE, WAITING, symptom("one_prefill_at_a_time")), "one request is prefilled at a time"
+            ),
         ),
         settle=Question("Does #new-token stop at max_prefill_tokens?", "prefill lines; ready line"),
         act=_more_prefill,
@@ -558,7 +557,8 @@ ENTRIES = (
             Clue(
                 5,
                 both(
-                    either(flag("--enable-prefill-delayer"), flag("--min-free-slots-delay"), symptom("delayer")), _WAIT
+                    either(flag("--enable-prefill-delayer"), flag("--min-free-slots-delay"), symptom("delayer")),
+                    WAITING,
                 ),
                 "requests wait with a delay switched on",
             ),
@@ -575,12 +575,14 @@ ENTRIES = (
         "perf.admission_too_conservative",
         "Admission reserves more for running requests than they will write, so others wait with the pool half empty.",
         for_=(
-            Clue(4, both(_conservative, either(_WAIT, _IDLE)), "requests wait and admission is set to be cautious"),
+            Clue(
+                4, both(_conservative, either(WAITING, IDLE_CACHE)), "requests wait and admission is set to be cautious"
+            ),
             Clue(
                 3,
                 both(
-                    _IDLE,
-                    _WAIT,
+                    IDLE_CACHE,
+                    WAITING,
                     lacks(
                         either(
                             fact("spec_default_reset"),
@@ -596,7 +598,7 @@ ENTRIES = (
                 ),
                 "requests wait while the pool has room and no limit binds",
             ),
-            Clue(1.5, both(symptom("large_max_tokens"), _WAIT), "clients ask for long outputs"),
+            Clue(1.5, both(symptom("large_max_tokens"), WAITING), "clients ask for long outputs"),
         ),
         against=(
             Clue(3, pinned, "running requests stand at their limit"),
@@ -620,7 +622,7 @@ ENTRIES = (
         for_=(
             Clue(
                 4,
-                both(flag("--disable-radix-cache"), _IDLE, _WAIT),
+                both(flag("--disable-radix-cache"), IDLE_CACHE, WAITING),
                 "requests wait with a part-empty pool and the radix cache off",
             ),
             Clue(

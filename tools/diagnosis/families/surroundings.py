@@ -21,6 +21,7 @@ from tools.diagnosis.clues import (
     symptom,
     when,
 )
+from tools.diagnosis.conditions import KILLED, SPECULATES
 from tools.diagnosis.families.hicache import less_host
 from tools.diagnosis.foreign import EQUIVALENT, changes_for_rejected, nearest_choice
 from tools.diagnosis.model import Actions, Proposal, Question
@@ -33,8 +34,6 @@ _NOT_MEMORY: tuple[Forbidden, ...] = (
     ("raise", FRACTION, "GPU memory plays no part"),
 )
 _HICACHE = when(lambda view: view.hierarchical)
-_DRAFT = when(lambda view: view.speculative, "speculative decoding")
-_KILLED = either(said("killed", "kernel_oom"), fact("kernel_oom_kill"), symptom("killed_silently", "host_memory_short"))
 
 
 def _host(
@@ -615,7 +614,7 @@ ENTRIES = (
                 5,
                 both(
                     either(fact("cgroup_limit_bytes"), said("cgroup_kill"), symptom("container_limit")),
-                    either(_KILLED, said("cgroup_kill")),
+                    either(KILLED, said("cgroup_kill")),
                 ),
                 "killed inside a memory limit",
             ),
@@ -862,7 +861,7 @@ ENTRIES = (
             Clue(5, said("crash_after_retraction"), "a crash in a path that memory pressure opens"),
             Clue(
                 3,
-                both(said("illegal_access", "index_out_of_bounds", "nan"), lacks(_HICACHE), lacks(_DRAFT)),
+                both(said("illegal_access", "index_out_of_bounds", "nan"), lacks(_HICACHE), lacks(SPECULATES)),
                 "a kernel faults",
             ),
             Clue(4, said("pool_leak"), "the server reports a leak of its pool"),
@@ -883,14 +882,14 @@ ENTRIES = (
                 5,
                 both(
                     either(symptom("repeats_token", "garbled_output"), symptom("accept_fell")),
-                    either(_DRAFT, symptom("draft_on"), _HYBRID),
+                    either(SPECULATES, symptom("draft_on"), _HYBRID),
                     symptom("after_eviction"),
                 ),
                 "output degenerates after evictions",
             ),
             Clue(
                 3,
-                both(symptom("repeats_token"), either(_DRAFT, symptom("draft_on", "hybrid_state"), _HYBRID)),
+                both(symptom("repeats_token"), either(SPECULATES, symptom("draft_on", "hybrid_state"), _HYBRID)),
                 "one token repeats with a draft or state",
             ),
             Clue(
@@ -912,12 +911,12 @@ ENTRIES = (
         for_=(
             Clue(
                 6,
-                both(said("index_out_of_bounds"), either(_DRAFT, symptom("draft_on"))),
+                both(said("index_out_of_bounds"), either(SPECULATES, symptom("draft_on"))),
                 "an index is out of bounds with a draft",
             ),
             Clue(
                 3,
-                both(said("illegal_access"), _DRAFT, symptom("sliding_window")),
+                both(said("illegal_access"), SPECULATES, symptom("sliding_window")),
                 "illegal access with a draft and a window pool",
             ),
         ),
@@ -931,7 +930,7 @@ ENTRIES = (
         for_=(
             Clue(
                 4,
-                both(either(_DRAFT, symptom("draft_on")), symptom("draft_costs_cache")),
+                both(either(SPECULATES, symptom("draft_on")), symptom("draft_costs_cache")),
                 "a small draft costs much cache",
             ),
             Clue(
@@ -1117,7 +1116,7 @@ ENTRIES = (
                 both(
                     symptom("tool_calls"),
                     symptom("few_running", "one_at_a_time"),
-                    either(_DRAFT, env("SGLANG_ENABLE_SPEC_V2")),
+                    either(SPECULATES, env("SGLANG_ENABLE_SPEC_V2")),
                 ),
                 "only one runs as soon as tools are used",
             ),
@@ -1163,10 +1162,10 @@ ENTRIES = (
         for_=(
             Clue(
                 6,
-                both(_DRAFT, above("usage_max", 0.95, "swa"), below("usage_max", 0.8, "full")),
+                both(SPECULATES, above("usage_max", 0.95, "swa"), below("usage_max", 0.8, "full")),
                 "the window pool fills with speculative decoding while the full pool has room",
             ),
-            Clue(2, both(_DRAFT, symptom("sliding_window"), symptom("single_request")), "one request alone"),
+            Clue(2, both(SPECULATES, symptom("sliding_window"), symptom("single_request")), "one request alone"),
         ),
         act=_free_window,
         settle=Question("Does #swa token equal #full token of one long request?", "decode lines: full and swa tokens"),
