@@ -161,6 +161,11 @@ def plan(
     )
 
 
+NOT_MEMORY: tuple[Forbidden, ...] = (
+    ("set", FRACTION, "GPU memory plays no part"),
+    ("lower", FRACTION, "GPU memory plays no part"),
+    ("raise", FRACTION, "GPU memory plays no part"),
+)
 HICACHE_FOR_RUNNING: Forbidden = (
     "set",
     "--enable-hierarchical-cache",

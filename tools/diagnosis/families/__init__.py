@@ -4,7 +4,7 @@ An entry holds small functions of facts, never of text, and what to do with valu
 or a model's name. Adding a cause is adding one entry and its test.
 """
 
-from tools.diagnosis.families import cache, capacity, engine, hicache, oom, perf, surroundings
+from tools.diagnosis.families import cache, capacity, config, engine, hicache, host, oom, perf, version
 
 ENTRIES = (
     *oom.ENTRIES,
@@ -13,5 +13,7 @@ ENTRIES = (
     *cache.ENTRIES,
     *capacity.ENTRIES,
     *perf.ENTRIES,
-    *surroundings.ENTRIES,
+    *host.ENTRIES,
+    *config.ENTRIES,
+    *version.ENTRIES,
 )

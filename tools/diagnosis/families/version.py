@@ -1,8 +1,8 @@
-"""The host, the flags, and faults tied to a version."""
+"""Faults and changes tied to a version."""
 
 from __future__ import annotations
 
-from tools.diagnosis.changes import FRACTION, Forbidden, plan, raise_fraction, scale, step, upgrade
+from tools.diagnosis.changes import FRACTION, NOT_MEMORY, plan, raise_fraction, step, upgrade
 from tools.diagnosis.clues import (
     Clue,
     Entry,
@@ -15,180 +15,14 @@ from tools.diagnosis.clues import (
     fact,
     flag,
     lacks,
-    phase,
     said,
     setting_above,
     symptom,
-    when,
 )
-from tools.diagnosis.conditions import KILLED, SPECULATES
-from tools.diagnosis.families.hicache import less_host
-from tools.diagnosis.foreign import EQUIVALENT, changes_for_rejected, nearest_choice
+from tools.diagnosis.conditions import HICACHE, REJECTED, SPECULATES, known_foreign, underscored
+from tools.diagnosis.foreign import changes_for_rejected
 from tools.diagnosis.model import Actions, Proposal, Question
-from tools.diagnosis.parser_names import parser_for
 from tools.diagnosis.view import View
-
-_NOT_MEMORY: tuple[Forbidden, ...] = (
-    ("set", FRACTION, "GPU memory plays no part"),
-    ("lower", FRACTION, "GPU memory plays no part"),
-    ("raise", FRACTION, "GPU memory plays no part"),
-)
-_HICACHE = when(lambda view: view.hierarchical)
-
-
-def _host(
-    flag_: str, to: str, why: str, *alternatives: tuple[str, str], never: tuple[Forbidden, ...] = _NOT_MEMORY
-) -> Actions:
-    return plan(Proposal("host", "set", flag_, None, to, "", why), never=never, alternatives=alternatives)
-
-
-def _shm(_view: View) -> Actions:
-    return plan(
-        Proposal(
-            "container",
-            "set",
-            "--shm-size",
-            None,
-            "32g",
-            "",
-            "ranks exchange data through /dev/shm; a container gets 64 MB of it by default",
-        ),
-        Proposal("container", "set", "--ipc", None, "host", "", "or share the host's"),
-        never=(*_NOT_MEMORY, ("set", "NCCL_P2P_DISABLE", "it is shared memory that is missing")),
-        alternatives=(
-            ("in Kubernetes an emptyDir with medium Memory at /dev/shm", "the same there"),
-            ("NCCL_SHM_DISABLE=1", "works and is slow"),
-        ),
-    )
-
-
-def _limit(view: View) -> Actions:
-    smaller = [less_host(view, "or make it fit the container's limit")] if view.hierarchical else []
-    why = "the container's own limit is what kills it; the host has more"
-    room = "what all ranks take with a tenth to spare"
-    return plan(
-        Proposal("container", "raise", "--memory", None, room, "", why),
-        *smaller,
-        never=_NOT_MEMORY,
-        alternatives=(("a smaller host pool", "when the limit must stay"),),
-    )
-
-
-def _less_ram(view: View) -> Actions:
-    changes: list[Proposal] = []
-    if view.on("--enable-hierarchical-cache"):
-        changes.append(step(view, "lower", "--hicache-ratio", 1.2, "leave the host its reserve"))
-    if view.value("--cpu-offload-gb"):
-        changes.append(
-            scale(view, "--cpu-offload-gb", 0.5, "it is per rank; all ranks together must fit", least=0, unit="GB")
-        )
-    changes.append(
-        Proposal(
-            "host",
-            "set",
-            "memory of the host",
-            None,
-            "free before the start",
-            "",
-            "processes and page cache leave too little for the loader and pinned buffers",
-        )
-    )
-    return plan(
-        *changes,
-        never=_NOT_MEMORY[1:],
-        alternatives=(
-            ("fewer loader threads", "lowers the peak while loading"),
-            ("swap off", "so that a shortage shows at once"),
-        ),
-    )
-
-
-def _nofile(_view: View) -> Actions:
-    return _host(
-        "nofile",
-        "1048576",
-        "each connection and worker needs open files; raise ulimit -n, LimitNOFILE or the container's ulimit",
-        ("fewer workers", "needs fewer files"),
-    )
-
-
-# A word of the path that was denied, and the variable that moves that cache.
-_CACHES = (
-    ("flashinfer", "FLASHINFER_WORKSPACE_BASE"),
-    ("deep_gemm", "SGLANG_DG_CACHE_DIR"),
-    ("inductor", "TORCHINDUCTOR_CACHE_DIR"),
-    ("torch_extensions", "TORCH_EXTENSIONS_DIR"),
-    ("huggingface", "HF_HOME"),
-    ("tvm", "TVM_FFI_CACHE_DIR"),
-    ("triton", "TRITON_CACHE_DIR"),
-)
-
-
-def _cache_dir(view: View) -> Actions:
-    path = view.facts.text("denied_path")
-    named = next((name for word, name in _CACHES if word in path), "TRITON_CACHE_DIR")
-    target = "a folder that the server may write"
-    return plan(
-        Proposal("env", "set", named, view.env(named) or None, target, "", "compiled kernels are kept there"),
-        Proposal("env", "set", "HOME", None, target, "", "several caches live below it"),
-        never=(*_NOT_MEMORY, ("raise", "--watchdog-timeout", "it hides the dead process")),
-        alternatives=(("a volume mounted at that path, owned by the server's user", "keeps the cache over restarts"),),
-    )
-
-
-def _build(_view: View) -> Actions:
-    return _host(
-        "build dependency",
-        "installed in the runtime image",
-        (
-            "an extension is compiled at first use and its headers or "
-            "compiler are missing: the package named by the error (for instance libssl-dev, gcc, ninja)"
-        ),
-        ("the official image", "has them"),
-    )
-
-
-def _huge(_view: View) -> Actions:
-    return _host(
-        "/sys/kernel/mm/transparent_hugepage/shmem_enabled",
-        "advise",
-        "pinning by small pages takes long; huge pages make it minutes",
-        ("drop the page cache before pinning", "so that huge pages can be found"),
-    )
-
-
-def _pinned_unified(view: View) -> Actions:
-    return plan(
-        Proposal(
-            "env",
-            "set",
-            "NCCL_CUMEM_HOST_ENABLE",
-            None,
-            "0",
-            "",
-            "host buffers come out of the memory that GPU and CPU share",
-        ),
-        Proposal(
-            "env",
-            "lower",
-            "NCCL_BUFFSIZE",
-            view.env("NCCL_BUFFSIZE") or None,
-            1048576,
-            "bytes",
-            "smaller buffers per channel",
-        ),
-        never=(("raise", FRACTION, "the host needs the same memory"),),
-        alternatives=(("fewer NCCL channels", "each holds its own buffers"),),
-    )
-
-
-def _rejected(view: View) -> Actions:
-    return plan(
-        *changes_for_rejected(view),
-        notes=(
-            "Options of other engines and of other versions are refused, not ignored: check each against this version.",
-        ),
-    )
 
 
 def _renamed(view: View) -> Actions:
@@ -196,99 +30,6 @@ def _renamed(view: View) -> Actions:
         *changes_for_rejected(view),
         alternatives=(("leave it while it is only a warning", "it goes in a later version"),),
     )
-
-
-def _context_override(view: View) -> Actions:
-    return plan(
-        Proposal(
-            "env",
-            "set",
-            "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN",
-            view.env("SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN") or None,
-            "1",
-            "",
-            "the server refuses a context longer than the model's own configuration without it",
-        ),
-        step(
-            view,
-            "set",
-            "--json-model-override-args",
-            '{"rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}}',
-            "and the model must really be scaled to that length; check factor and original length in its card",
-        ),
-        never=(_NOT_MEMORY[0],),
-        alternatives=(("a lower --context-length", "what the model supports as it is"),),
-    )
-
-
-def _dp_for_tp(view: View) -> Actions:
-    dp = int(view.value("--dp-size") or 2)
-    return plan(
-        step(view, "set", "--tp-size", dp, "dp starts a whole copy per GPU; tp shares one model over them"),
-        step(view, "remove", "--dp-size", None, "or keep one copy only"),
-        never=_NOT_MEMORY[1:],
-    )
-
-
-def _combination(view: View) -> Actions:
-    changes = []
-    if either(said("moe_pair_missing"), said("draft_pair_missing"))(view) or (
-        view.speculative and flag("--ep-size")(view)
-    ):
-        changes.append(
-            step(
-                view,
-                "set",
-                "--speculative-moe-runner-backend",
-                "triton",
-                "the draft's experts need a runner of their own type",
-            )
-        )
-        changes.append(
-            step(
-                view, "set", "--speculative-moe-a2a-backend", "none", "and no all-to-all that this runner does not know"
-            )
-        )
-    for name in ("--attention-backend", "--moe-runner-backend", "--moe-a2a-backend"):
-        if view.typed(name) and len(changes) < 3:
-            changes.append(step(view, "remove", name, None, "let the server choose what goes together"))
-    if not changes:
-        changes.append(
-            step(
-                view,
-                "set",
-                "--attention-backend",
-                "triton",
-                "the most general backend, to see which part of the pair is at fault",
-            )
-        )
-    return plan(*changes, never=_NOT_MEMORY)
-
-
-def _general_backend(view: View) -> Actions:
-    return plan(
-        step(view, "set", "--attention-backend", "triton", "the backend chosen has no kernels for this GPU"),
-        *(
-            [step(view, "set", "--moe-runner-backend", "triton", "nor may the experts' backend")]
-            if view.typed("--moe-runner-backend")
-            else []
-        ),
-        never=(*_NOT_MEMORY, ("set", "--kv-cache-dtype", "the kernel is missing whatever the type")),
-        alternatives=(("a newer build", "with kernels for this GPU"),),
-    )
-
-
-def _parser(view: View) -> Actions:
-    typed = [name for name in ("--tool-call-parser", "--reasoning-parser") if view.typed(name)]
-    if len(typed) != 1:
-        typed = ["--tool-call-parser" if view.has("symptom", "tool_calls") else "--reasoning-parser"]
-    why = "content, reasoning or tool calls land in the wrong field with another one"
-    model = f"{view.facts.text('model_path')} {view.typed('--model-path')}"
-    changes = [
-        step(view, "set", name, parser_for(name, model) or "the parser made for this model family", why)
-        for name in typed
-    ]
-    return plan(*changes, never=_NOT_MEMORY)
 
 
 def _free_window(view: View) -> Actions:
@@ -340,7 +81,7 @@ def _fixed_later(view: View) -> Actions:
 def _upgrade_only(view: View) -> Actions:
     return plan(
         upgrade("the fault is in this version; a later one has the fix"),
-        never=_NOT_MEMORY[1:],
+        never=NOT_MEMORY[1:],
         alternatives=(("the previous version", "where it worked"),),
     )
 
@@ -397,7 +138,7 @@ def _no_overlap(view: View) -> Actions:
     return plan(
         step(view, "set", "--disable-overlap-schedule", True, "the scheduler and the forward step wait for each other"),
         upgrade("later versions corrected the order"),
-        never=(("raise", "--watchdog-timeout", "it hides the deadlock"), *_NOT_MEMORY[1:]),
+        never=(("raise", "--watchdog-timeout", "it hides the deadlock"), *NOT_MEMORY[1:]),
     )
 
 
@@ -428,7 +169,7 @@ def _one_tokenizer(view: View) -> Actions:
             "with several workers a refusal reaches the wrong one and the client waits for ever",
         ),
         upgrade("later versions send it to the right worker"),
-        never=(("raise", "--watchdog-timeout", "it hides the lost answer"), *_NOT_MEMORY[1:]),
+        never=(("raise", "--watchdog-timeout", "it hides the lost answer"), *NOT_MEMORY[1:]),
         alternatives=(("no --max-queued-requests", "then nothing is refused"),),
     )
 
@@ -440,7 +181,7 @@ def _collective(view: View) -> Actions:
         never=(
             ("raise", "--watchdog-timeout", "it hides the hang"),
             ("raise", "--dist-timeout", "it hides the hang"),
-            *_NOT_MEMORY[1:],
+            *NOT_MEMORY[1:],
         ),
     )
 
@@ -487,7 +228,7 @@ def _integration(view: View) -> Actions:
         changes.append(upgrade("the two versions must match; take the pair that the integration documents"))
     return plan(
         *changes,
-        never=(("set", "LMCACHE_CONFIG_FILE", "the variable is not read here"), *_NOT_MEMORY),
+        never=(("set", "LMCACHE_CONFIG_FILE", "the variable is not read here"), *NOT_MEMORY),
         alternatives=(("--enable-hierarchical-cache", "the built-in host tier"),),
     )
 
@@ -520,40 +261,12 @@ def _leak(view: View) -> Actions:
         never=(
             ("raise", "--hicache-ratio", "more of what grows"),
             ("raise", "--hicache-size", "more of what grows"),
-            *_NOT_MEMORY[1:],
+            *NOT_MEMORY[1:],
         ),
         alternatives=(("a restart at a quiet hour", "gives the memory back until then"),),
     )
 
 
-def _known_foreign(view: View) -> Seen | None:
-    found = [
-        fact_
-        for fact_ in (*view.facts.all("flag"), *view.facts.all("rejected_flag"))
-        if (fact_.scope if fact_.name == "flag" else str(fact_.value)) in EQUIVALENT
-    ]
-    if not found:
-        return None
-    first = found[0]
-    return Seen(first.scope if first.name == "flag" else str(first.value), (first.source,))
-
-
-def _underscore(view: View) -> Seen | None:
-    found = [
-        fact_
-        for fact_ in (*view.facts.all("rejected_flag"), *view.facts.all("flag"))
-        if "_" in (str(fact_.value) if fact_.name == "rejected_flag" else fact_.scope)
-    ]
-    if not found:
-        return None
-    return Seen(
-        str(found[0].value) if found[0].name == "rejected_flag" else found[0].scope,
-        (found[0].source,),
-        "observed" if found[0].name == "rejected_flag" else "typed",
-    )
-
-
-_REJECTED = either(fact("rejected_flag"), said("unrecognized_argument", "invalid_choice"), symptom("flag_refused"))
 _HYBRID = either(symptom("hybrid_state"), flag("--max-mamba-cache-size"), fact("state_slots"))
 
 
@@ -568,25 +281,6 @@ def _one_short(view: View) -> Seen | None:
     return Seen(f"{running:g} running of {running + 1:g}", view.sources("running_max", "queue_max"))
 
 
-def _nearest(view: View) -> Seen | None:
-    found = [one for one in view.facts.all("flag_nearest") if one.value]
-    return Seen(f"{found[0].scope}: nearest is {found[0].value}", (found[0].source,)) if found else None
-
-
-def _has_rejected(view: View) -> Seen | None:
-    found = [one for one in view.facts.all("rejected_flag") if one.scope not in ("invalid_choice", "missing_value")]
-    return Seen(str(found[0].value), (found[0].source,)) if found else None
-
-
-def _near_choice(view: View) -> Seen | None:
-    """A value that was refused stands, but for a slip, among the choices that the parser printed."""
-    for one in view.facts.all("rejected_value"):
-        choice = nearest_choice(str(one.value), view.facts.text("flag_choices", one.scope))
-        if choice:
-            return Seen(f"{one.scope} {one.value}: nearest is {choice}", (one.source,))
-    return None
-
-
 def _starved(view: View) -> Seen | None:
     """Hardly anything runs, very many wait, and the pool is nearly empty."""
     running, queue, usage = view.number("running_max"), view.number("queue_p95"), view.usage
@@ -597,257 +291,13 @@ def _starved(view: View) -> Seen | None:
 
 ENTRIES = (
     Entry(
-        "host.shm_too_small",
-        "Shared memory (/dev/shm) is too small for the ranks.",
-        for_=(
-            Clue(6, said("nccl_shm", "shm_full"), "a segment in /dev/shm could not be made"),
-            Clue(2, symptom("shm"), "shared memory is named"),
-        ),
-        settle=Question("How large is /dev/shm?", "df -h /dev/shm"),
-        act=_shm,
-    ),
-    Entry(
-        "host.container_memory_limit",
-        "The container's memory limit kills a process while the host has room.",
-        for_=(
-            Clue(
-                5,
-                both(
-                    either(fact("cgroup_limit_bytes"), said("cgroup_kill"), symptom("container_limit")),
-                    either(KILLED, said("cgroup_kill")),
-                ),
-                "killed inside a memory limit",
-            ),
-            Clue(2, said("cgroup_kill"), "the kernel names the container's limit"),
-            Clue(1.5, symptom("container_limit"), "a limit is named"),
-        ),
-        against=(Clue(2, symptom("unified_memory"), "memory is shared with the GPU"),),
-        settle=Question("What are memory.max and memory.peak of the container?", "cgroup files; kubectl describe pod"),
-        act=_limit,
-    ),
-    Entry(
-        "host.ram_oversubscribed",
-        "The host itself runs out of memory while loading or serving.",
-        for_=(
-            Clue(
-                2,
-                both(said("killed"), lacks(_HICACHE), lacks(said("cuda_oom", "piecewise_failed"))),
-                "a process was killed from outside",
-            ),
-            Clue(
-                4,
-                both(
-                    either(said("kernel_oom"), fact("kernel_oom_kill"), symptom("host_memory_short")),
-                    lacks(_HICACHE),
-                    lacks(symptom("host_cache", "container_limit", "host_memory_grows")),
-                    lacks(fact("cgroup_limit_bytes")),
-                ),
-                "a process was killed for host memory",
-            ),
-            Clue(2, both(symptom("host_memory_short"), lacks(_HICACHE)), "host memory is short"),
-            Clue(1.5, setting_above("--cpu-offload-gb", 1), "weights are kept in host memory, per rank"),
-        ),
-        against=(
-            Clue(2, either(symptom("host_memory_grows")), "it grows with time"),
-            Clue(3, said("piecewise_failed"), "graphs fail first"),
-        ),
-        settle=Question("What does the kernel log say, and what was free before?", "journalctl -k; free -b"),
-        act=_less_ram,
-    ),
-    Entry(
-        "host.nofile_limit",
-        "The limit on open files is reached.",
-        for_=(
-            Clue(6, said("too_many_files"), "too many open files"),
-            Clue(2, symptom("nofile"), "open files are named"),
-        ),
-        act=_nofile,
-        settle=Question("What is the limit of the running process?", "/proc/PID/limits"),
-    ),
-    Entry(
-        "host.cache_dir_permissions",
-        "A folder for compiled kernels or caches cannot be written.",
-        for_=(
-            Clue(6, said("cache_dir_denied"), "a cache folder cannot be written"),
-            Clue(3, both(said("permission_denied"), lacks(said("nccl_error"))), "permission denied"),
-            Clue(2, symptom("read_only"), "a read-only file system"),
-        ),
-        act=_cache_dir,
-        settle=Question("Which path, and who may write it?", "the error line; the container's user"),
-    ),
-    Entry(
-        "host.missing_build_dependency",
-        "Something is compiled at first use and the tools or headers for it are missing.",
-        for_=(
-            Clue(6, said("build_failed"), "an extension could not be built"),
-            Clue(2, symptom("build_missing"), "a compiler or header is missing"),
-        ),
-        act=_build,
-        settle=Question("What does the compiler say?", "the lines above the error"),
-    ),
-    Entry(
-        "host.huge_pages_off",
-        "Host memory is pinned page by page, which takes very long.",
-        for_=(
-            Clue(
-                4,
-                both(symptom("pinning_slow"), either(said("huge_pages_off"), symptom("huge_pages"))),
-                "pinning takes long and huge pages are off",
-            ),
-            Clue(2, either(said("huge_pages_off"), symptom("huge_pages")), "huge pages are off"),
-            Clue(1, symptom("pinning_slow"), "pinning takes long"),
-        ),
-        act=_huge,
-        settle=Question(
-            "What is shmem_enabled, and how long does pinning take?",
-            "/sys/kernel/mm/transparent_hugepage/shmem_enabled",
-        ),
-    ),
-    Entry(
-        "host.pinned_buffers_on_unified_memory",
-        "On memory shared by CPU and GPU, pinned communication buffers take gigabytes.",
-        for_=(
-            Clue(5, both(symptom("unified_memory"), symptom("pinned_buffers")), "pinned buffers on shared memory"),
-            Clue(2, symptom("pinned_buffers"), "pinned buffers are named"),
-        ),
-        act=_pinned_unified,
-        settle=Question("How much does NCCL pin?", "Unevictable and Mlocked in /proc/meminfo before and after init"),
-    ),
-    Entry(
-        "config.foreign_engine_flag",
-        "A flag of another engine is used.",
-        for_=(
-            Clue(6, _known_foreign, "the flag belongs to another engine"),
-            Clue(2, symptom("from_other_engine"), "the command comes from another engine"),
-        ),
-        act=_rejected,
-        neighbours=(("config.misspelled_flag", "there the flag is SGLang's own, misspelt"),),
-    ),
-    Entry(
-        "config.misspelled_flag",
-        "A flag or a value is misspelt.",
-        for_=(
-            Clue(5, _underscore, "underscores where SGLang has hyphens, or the other way round"),
-            Clue(4, both(_has_rejected, _nearest), "a very near flag exists"),
-            Clue(5, _near_choice, "the value is a slip of one of the choices"),
-            Clue(2.5, said("invalid_choice"), "the value is not one of the choices"),
-            Clue(1, _REJECTED, "the parser refused it"),
-        ),
-        against=(Clue(4, _known_foreign, "it is another engine's flag"),),
-        act=_rejected,
-    ),
-    Entry(
-        "config.flag_not_in_this_version",
-        "The flag exists in another version, not in this one.",
-        for_=(
-            Clue(
-                4,
-                both(_has_rejected, lacks(_nearest), lacks(_underscore)),
-                "the parser does not know it, and nothing near it",
-            ),
-            Clue(2, both(symptom("from_release_notes"), _REJECTED), "it comes from release notes or another version"),
-            Clue(2, both(said("unrecognized_argument"), lacks(_nearest)), "the parser does not know it"),
-        ),
-        against=(
-            Clue(4, _known_foreign, "it is another engine's flag"),
-            Clue(3, said("deprecated_flag"), "it is only deprecated"),
-        ),
-        act=_rejected,
-        neighbours=(("version.flag_renamed", "there the server names the new spelling"),),
-    ),
-    Entry(
-        "config.context_override_needed",
-        "The context asked for is longer than the model's configuration allows without an override.",
-        for_=(
-            Clue(6, said("context_longer_than_model"), "the server refuses the longer context"),
-            Clue(2, symptom("context_refused_at_start"), "a longer context is refused at start"),
-        ),
-        act=_context_override,
-    ),
-    Entry(
-        "config.dp_instead_of_tp",
-        "Data parallelism was asked for where tensor parallelism was meant: each GPU holds a whole copy.",
-        for_=(
-            Clue(
-                4,
-                both(
-                    flag("--dp-size"),
-                    lacks(flag("--enable-dp-attention")),
-                    lacks(flag("--tp-size")),
-                    either(
-                        phase("load", "pools", "unknown"),
-                        said("cuda_oom", "weights_leave_no_room"),
-                        symptom("gpu_memory_out", "copy_per_gpu"),
-                    ),
-                ),
-                "a whole copy per GPU runs out of memory",
-            ),
-            Clue(2, symptom("copy_per_gpu"), "each GPU holds a whole copy"),
-        ),
-        act=_dp_for_tp,
-        settle=Question("Does each GPU hold the whole model?", "Load weight end of each rank"),
-    ),
-    Entry(
-        "config.incompatible_backend_combination",
-        "Two settings that do not go together.",
-        for_=(
-            Clue(6, said("moe_pair_missing", "draft_pair_missing"), "no path exists between the two backends"),
-            Clue(
-                5,
-                both(
-                    said("combination_refused"),
-                    lacks(
-                        said(
-                            "hicache_layout_refused",
-                            "hicache_size_unsupported",
-                            "hicache_needs_unified_tree",
-                            "fp8_refused",
-                        )
-                    ),
-                ),
-                "the server refuses the pair",
-            ),
-            Clue(3, symptom("combination"), "each alone works, together they do not"),
-        ),
-        act=_combination,
-        settle=Question("Which of the two can be left out?", "one start without each"),
-    ),
-    Entry(
-        "config.backend_not_for_gpu",
-        "The backend has no kernels for this GPU.",
-        for_=(
-            Clue(6, said("no_kernel_for_gpu"), "no kernel for this architecture"),
-            Clue(2, symptom("copied_recipe"), "the command comes from another GPU"),
-            Clue(1, symptom("other_gpu"), "it works on another GPU"),
-        ),
-        against=(Clue(2, either(said("cuda_oom"), fact("oom_request_gib")), "memory ran out"),),
-        act=_general_backend,
-    ),
-    Entry(
-        "config.wrong_parser",
-        "The tool-call or reasoning parser is not the one for this model.",
-        for_=(
-            Clue(
-                4,
-                both(
-                    symptom("content_misplaced"),
-                    either(flag("--tool-call-parser"), flag("--reasoning-parser"), symptom("parser")),
-                ),
-                "text lands in the wrong field",
-            ),
-            Clue(3, symptom("content_misplaced"), "text lands in the wrong field"),
-            Clue(2, said("deprecated_parser"), "the parser's name has changed"),
-        ),
-        act=_parser,
-    ),
-    Entry(
         "version.flag_renamed",
         "The flag has another name in this version.",
         for_=(
             Clue(5, said("deprecated_flag"), "the server says that the flag is deprecated"),
             Clue(
                 3,
-                both(_REJECTED, symptom("after_upgrade"), lacks(_known_foreign), lacks(_underscore)),
+                both(REJECTED, symptom("after_upgrade"), lacks(known_foreign), lacks(underscored)),
                 "a flag that worked is refused after an upgrade",
             ),
             Clue(1.5, symptom("what_replaces"), "the operator asks what replaces it"),
@@ -861,7 +311,7 @@ ENTRIES = (
             Clue(5, said("crash_after_retraction"), "a crash in a path that memory pressure opens"),
             Clue(
                 3,
-                both(said("illegal_access", "index_out_of_bounds", "nan"), lacks(_HICACHE), lacks(SPECULATES)),
+                both(said("illegal_access", "index_out_of_bounds", "nan"), lacks(HICACHE), lacks(SPECULATES)),
                 "a kernel faults",
             ),
             Clue(4, said("pool_leak"), "the server reports a leak of its pool"),
@@ -894,14 +344,14 @@ ENTRIES = (
             ),
             Clue(
                 2.5,
-                both(symptom("accept_fell"), either(_HICACHE, symptom("host_cache", "after_eviction"))),
+                both(symptom("accept_fell"), either(HICACHE, symptom("host_cache", "after_eviction"))),
                 "accept length falls after cache traffic",
             ),
         ),
         act=lambda view: plan(
             upgrade("later versions restore what belongs to the prefix"),
             step(view, "set", "--disable-radix-cache", True, "until then no stale prefix can be taken"),
-            never=_NOT_MEMORY[1:],
+            never=NOT_MEMORY[1:],
         ),
         settle=Question("Does flush_cache in a quiet moment bring it back?", "accept length before and after"),
     ),
@@ -1037,7 +487,7 @@ ENTRIES = (
         "Host memory grows with time and is not given back.",
         for_=(
             Clue(5, symptom("host_memory_grows"), "host memory grows with time"),
-            Clue(1, both(symptom("host_memory_grows"), _HICACHE), "with a host cache on"),
+            Clue(1, both(symptom("host_memory_grows"), HICACHE), "with a host cache on"),
         ),
         act=_leak,
         settle=Question("Resident memory per process over hours.", "ps or smaps every minute"),

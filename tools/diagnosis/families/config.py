@@ -1,0 +1,275 @@
+"""Flags that this version does not take, or not together."""
+
+from __future__ import annotations
+
+from tools.diagnosis.changes import NOT_MEMORY, plan, step
+from tools.diagnosis.clues import (
+    Clue,
+    Entry,
+    Seen,
+    both,
+    either,
+    fact,
+    flag,
+    lacks,
+    phase,
+    said,
+    symptom,
+)
+from tools.diagnosis.conditions import REJECTED, known_foreign, underscored
+from tools.diagnosis.foreign import changes_for_rejected, nearest_choice
+from tools.diagnosis.model import Actions, Proposal, Question
+from tools.diagnosis.parser_names import parser_for
+from tools.diagnosis.view import View
+
+
+def _rejected(view: View) -> Actions:
+    return plan(
+        *changes_for_rejected(view),
+        notes=(
+            "Options of other engines and of other versions are refused, not ignored: check each against this version.",
+        ),
+    )
+
+
+def _context_override(view: View) -> Actions:
+    return plan(
+        Proposal(
+            "env",
+            "set",
+            "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN",
+            view.env("SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN") or None,
+            "1",
+            "",
+            "the server refuses a context longer than the model's own configuration without it",
+        ),
+        step(
+            view,
+            "set",
+            "--json-model-override-args",
+            '{"rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}}',
+            "and the model must really be scaled to that length; check factor and original length in its card",
+        ),
+        never=(NOT_MEMORY[0],),
+        alternatives=(("a lower --context-length", "what the model supports as it is"),),
+    )
+
+
+def _dp_for_tp(view: View) -> Actions:
+    dp = int(view.value("--dp-size") or 2)
+    return plan(
+        step(view, "set", "--tp-size", dp, "dp starts a whole copy per GPU; tp shares one model over them"),
+        step(view, "remove", "--dp-size", None, "or keep one copy only"),
+        never=NOT_MEMORY[1:],
+    )
+
+
+def _combination(view: View) -> Actions:
+    changes = []
+    if either(said("moe_pair_missing"), said("draft_pair_missing"))(view) or (
+        view.speculative and flag("--ep-size")(view)
+    ):
+        changes.append(
+            step(
+                view,
+                "set",
+                "--speculative-moe-runner-backend",
+                "triton",
+                "the draft's experts need a runner of their own type",
+            )
+        )
+        changes.append(
+            step(
+                view, "set", "--speculative-moe-a2a-backend", "none", "and no all-to-all that this runner does not know"
+            )
+        )
+    for name in ("--attention-backend", "--moe-runner-backend", "--moe-a2a-backend"):
+        if view.typed(name) and len(changes) < 3:
+            changes.append(step(view, "remove", name, None, "let the server choose what goes together"))
+    if not changes:
+        changes.append(
+            step(
+                view,
+                "set",
+                "--attention-backend",
+                "triton",
+                "the most general backend, to see which part of the pair is at fault",
+            )
+        )
+    return plan(*changes, never=NOT_MEMORY)
+
+
+def _general_backend(view: View) -> Actions:
+    return plan(
+        step(view, "set", "--attention-backend", "triton", "the backend chosen has no kernels for this GPU"),
+        *(
+            [step(view, "set", "--moe-runner-backend", "triton", "nor may the experts' backend")]
+            if view.typed("--moe-runner-backend")
+            else []
+        ),
+        never=(*NOT_MEMORY, ("set", "--kv-cache-dtype", "the kernel is missing whatever the type")),
+        alternatives=(("a newer build", "with kernels for this GPU"),),
+    )
+
+
+def _parser(view: View) -> Actions:
+    typed = [name for name in ("--tool-call-parser", "--reasoning-parser") if view.typed(name)]
+    if len(typed) != 1:
+        typed = ["--tool-call-parser" if view.has("symptom", "tool_calls") else "--reasoning-parser"]
+    why = "content, reasoning or tool calls land in the wrong field with another one"
+    model = f"{view.facts.text('model_path')} {view.typed('--model-path')}"
+    changes = [
+        step(view, "set", name, parser_for(name, model) or "the parser made for this model family", why)
+        for name in typed
+    ]
+    return plan(*changes, never=NOT_MEMORY)
+
+
+def _nearest(view: View) -> Seen | None:
+    found = [one for one in view.facts.all("flag_nearest") if one.value]
+    return Seen(f"{found[0].scope}: nearest is {found[0].value}", (found[0].source,)) if found else None
+
+
+def _has_rejected(view: View) -> Seen | None:
+    found = [one for one in view.facts.all("rejected_flag") if one.scope not in ("invalid_choice", "missing_value")]
+    return Seen(str(found[0].value), (found[0].source,)) if found else None
+
+
+def _near_choice(view: View) -> Seen | None:
+    """A value that was refused stands, but for a slip, among the choices that the parser printed."""
+    for one in view.facts.all("rejected_value"):
+        choice = nearest_choice(str(one.value), view.facts.text("flag_choices", one.scope))
+        if choice:
+            return Seen(f"{one.scope} {one.value}: nearest is {choice}", (one.source,))
+    return None
+
+
+ENTRIES = (
+    Entry(
+        "config.foreign_engine_flag",
+        "A flag of another engine is used.",
+        for_=(
+            Clue(6, known_foreign, "the flag belongs to another engine"),
+            Clue(2, symptom("from_other_engine"), "the command comes from another engine"),
+        ),
+        act=_rejected,
+        neighbours=(("config.misspelled_flag", "there the flag is SGLang's own, misspelt"),),
+    ),
+    Entry(
+        "config.misspelled_flag",
+        "A flag or a value is misspelt.",
+        for_=(
+            Clue(5, underscored, "underscores where SGLang has hyphens, or the other way round"),
+            Clue(4, both(_has_rejected, _nearest), "a very near flag exists"),
+            Clue(5, _near_choice, "the value is a slip of one of the choices"),
+            Clue(2.5, said("invalid_choice"), "the value is not one of the choices"),
+            Clue(1, REJECTED, "the parser refused it"),
+        ),
+        against=(Clue(4, known_foreign, "it is another engine's flag"),),
+        act=_rejected,
+    ),
+    Entry(
+        "config.flag_not_in_this_version",
+        "The flag exists in another version, not in this one.",
+        for_=(
+            Clue(
+                4,
+                both(_has_rejected, lacks(_nearest), lacks(underscored)),
+                "the parser does not know it, and nothing near it",
+            ),
+            Clue(2, both(symptom("from_release_notes"), REJECTED), "it comes from release notes or another version"),
+            Clue(2, both(said("unrecognized_argument"), lacks(_nearest)), "the parser does not know it"),
+        ),
+        against=(
+            Clue(4, known_foreign, "it is another engine's flag"),
+            Clue(3, said("deprecated_flag"), "it is only deprecated"),
+        ),
+        act=_rejected,
+        neighbours=(("version.flag_renamed", "there the server names the new spelling"),),
+    ),
+    Entry(
+        "config.context_override_needed",
+        "The context asked for is longer than the model's configuration allows without an override.",
+        for_=(
+            Clue(6, said("context_longer_than_model"), "the server refuses the longer context"),
+            Clue(2, symptom("context_refused_at_start"), "a longer context is refused at start"),
+        ),
+        act=_context_override,
+    ),
+    Entry(
+        "config.dp_instead_of_tp",
+        "Data parallelism was asked for where tensor parallelism was meant: each GPU holds a whole copy.",
+        for_=(
+            Clue(
+                4,
+                both(
+                    flag("--dp-size"),
+                    lacks(flag("--enable-dp-attention")),
+                    lacks(flag("--tp-size")),
+                    either(
+                        phase("load", "pools", "unknown"),
+                        said("cuda_oom", "weights_leave_no_room"),
+                        symptom("gpu_memory_out", "copy_per_gpu"),
+                    ),
+                ),
+                "a whole copy per GPU runs out of memory",
+            ),
+            Clue(2, symptom("copy_per_gpu"), "each GPU holds a whole copy"),
+        ),
+        act=_dp_for_tp,
+        settle=Question("Does each GPU hold the whole model?", "Load weight end of each rank"),
+    ),
+    Entry(
+        "config.incompatible_backend_combination",
+        "Two settings that do not go together.",
+        for_=(
+            Clue(6, said("moe_pair_missing", "draft_pair_missing"), "no path exists between the two backends"),
+            Clue(
+                5,
+                both(
+                    said("combination_refused"),
+                    lacks(
+                        said(
+                            "hicache_layout_refused",
+                            "hicache_size_unsupported",
+                            "hicache_needs_unified_tree",
+                            "fp8_refused",
+                        )
+                    ),
+                ),
+                "the server refuses the pair",
+            ),
+            Clue(3, symptom("combination"), "each alone works, together they do not"),
+        ),
+        act=_combination,
+        settle=Question("Which of the two can be left out?", "one start without each"),
+    ),
+    Entry(
+        "config.backend_not_for_gpu",
+        "The backend has no kernels for this GPU.",
+        for_=(
+            Clue(6, said("no_kernel_for_gpu"), "no kernel for this architecture"),
+            Clue(2, symptom("copied_recipe"), "the command comes from another GPU"),
+            Clue(1, symptom("other_gpu"), "it works on another GPU"),
+        ),
+        against=(Clue(2, either(said("cuda_oom"), fact("oom_request_gib")), "memory ran out"),),
+        act=_general_backend,
+    ),
+    Entry(
+        "config.wrong_parser",
+        "The tool-call or reasoning parser is not the one for this model.",
+        for_=(
+            Clue(
+                4,
+                both(
+                    symptom("content_misplaced"),
+                    either(flag("--tool-call-parser"), flag("--reasoning-parser"), symptom("parser")),
+                ),
+                "text lands in the wrong field",
+            ),
+            Clue(3, symptom("content_misplaced"), "text lands in the wrong field"),
+            Clue(2, said("deprecated_parser"), "the parser's name has changed"),
+        ),
+        act=_parser,
+    ),
+)
