@@ -40,6 +40,7 @@ class TaskState:
     call: str
     description: str
     status: str
+    asked: str = ""
     turns: int = 0
     citations: int = 0
     citations_checked: int = 0
@@ -231,7 +232,9 @@ class Case:
     def _apply_task(self, record: TaskChanged) -> None:
         known = self.tasks.get(record.id)
         if known is None:
-            known = self.tasks[record.id] = TaskState(record.id, record.call, record.description, record.status)
+            known = self.tasks[record.id] = TaskState(
+                record.id, record.call, record.description, record.status, record.asked
+            )
         known.status = record.status
         known.undelivered = record.background or known.undelivered
         known.call = record.call or known.call

@@ -131,7 +131,11 @@ class Tasks:
         if wanted.lower() in NO_ID or wanted.startswith("<"):
             identity = new_id()
             opened = TaskChanged(
-                id=identity, description=arguments.description, status="opened", background=arguments.background
+                id=identity,
+                description=arguments.description,
+                asked=arguments.prompt,
+                status="opened",
+                background=arguments.background,
             )
             emit(opened)
             prompt = ""
@@ -200,15 +204,21 @@ class Tasks:
                 return await self._work(session, emit)
 
     def _open(self, identity: str, arguments: TaskArguments, follow_up: str, source: dict[str, object]) -> Session:
-        """The task's own transcript; made here if the process died between its id and its first record."""
-        if identity not in self.store.ids():
-            return Session.create(
+        """The task's own transcript, with the follow-up; made here, from the parent's record, for one that has none.
+
+        A task has none when it is new, and when the process died between its id and its first record.
+        """
+        if identity in self.store.ids():
+            session = Session.open(self.store, identity, self.parent.transcript.redact)
+            session.answer_dangling(call_again)
+        else:
+            session = Session.create(
                 self.store,
                 Opened(
                     id=identity,
                     role="task",
                     parent=self.parent.id,
-                    text=arguments.prompt,
+                    text=self.parent.case.tasks[identity].asked or arguments.prompt,
                     description=arguments.description,
                     model=self.model,
                     tools=("search", "read", "list", "flag", "rules", "usage", "report"),
@@ -217,8 +227,6 @@ class Tasks:
                 ),
                 self.parent.transcript.redact,
             )
-        session = Session.open(self.store, identity, self.parent.transcript.redact)
-        session.answer_dangling(call_again)
         if follow_up and follow_up != session.case.opened.text:
             session.record(Said(text=follow_up))
         return session

@@ -245,12 +245,13 @@ class Claimed(Record):
 
 
 class TaskChanged(Record):
-    """In the parent's transcript: a task was opened, or reached a status."""
+    """In the parent's transcript: a task was opened, and what it was `asked`; or it reached a status."""
 
     type: Literal["task"] = "task"
     id: str
     call: str = ""
     description: str = ""
+    asked: str = ""
     status: Literal["opened", "running", "completed", "failed", "cancelled", "limit", "interrupted"]
     turns: int = 0
     citations: int = 0

@@ -252,6 +252,24 @@ def test_a_task_resumed_by_id_keeps_its_conversation_and_its_contract(tmp_path: 
     assert (own.turns, spent.turns) == (4, 4)
 
 
+def test_a_task_that_died_before_its_own_record_began_is_resumed_with_what_it_was_asked(tmp_path: Path) -> None:
+    async def died() -> dict[str, object]:
+        raise asyncio.CancelledError
+
+    second = Scripted(say("done"))
+    with _session(tmp_path) as session:
+        tasks = _tasks(session, tmp_path)
+        tasks.source = died
+        _run_with_tasks(session, tasks, calls(("task", ASK)), say("stopped"))
+        (identity,) = session.case.tasks
+        assert identity not in Store(tmp_path).ids()
+    with Session.open(Store(tmp_path), session.id) as again:  # what a new process knows is what stands on disk
+        tasks = _tasks(again, tmp_path, second)
+        _run_with_tasks(again, tasks, calls(("task", {**ASK, "prompt": "go on", "task_id": identity})), say("done"))
+    asked = [message["content"] for message in second.requests[0].messages if message["role"] == "user"]
+    assert asked == [ASK["prompt"], "go on"]
+
+
 def test_reopening_answers_a_dangling_task_call_from_its_record(tmp_path: Path) -> None:
     stuck = Scripted(calls(("echo", {"word": "a"}), text="looking at a"))
     with _session(tmp_path) as session:

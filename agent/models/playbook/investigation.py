@@ -54,8 +54,7 @@ def _research(case: Case) -> Iterator[Call]:
             continue
         arguments = {"description": description, "prompt": prompt}
         if task is not None:
-            # one that has done nothing may have died before its own record began: it is asked in full
-            arguments |= {"task_id": task.id, "prompt": "Go on where you stopped." if task.turns else prompt}
+            arguments |= {"task_id": task.id, "prompt": "Go on where you stopped."}
         yield Call(id=f"call_{case.last_seq}_task{number}", name="task", arguments=json.dumps(arguments))
 
 
