@@ -173,14 +173,72 @@ def test_story_abstains_names_three_and_the_one_look(home: Path) -> None:
     assert made["changes"] == []
 
 
-def test_the_limit_typed_by_the_operator_is_no_default(home: Path, tmp_path: Path) -> None:
-    copy = _altered(tmp_path, "slots", {})
+def _with_flags(folder: Path, name: str, flags: str) -> Path:
+    """A copy of a recording whose unit has further flags."""
+    copy = _altered(folder, name, {})
     unit = copy / "root/etc/systemd/system/sglang-kimi.service"
-    unit.write_text(
-        unit.read_text().replace("--mem-fraction-static 0.88", "--mem-fraction-static 0.88 --max-running-requests 48")
+    unit.write_text(unit.read_text().replace("--mem-fraction-static 0.88", f"--mem-fraction-static 0.88 {flags}"))
+    return copy
+
+
+def test_a_limit_that_the_operator_typed_and_that_binds_is_raised(home: Path, tmp_path: Path) -> None:
+    made = sglscout(
+        home, "demo", "--recorded", str(_with_flags(tmp_path, "slots", "--max-running-requests 48")), "--json"
+    ).document
+    assert made["diagnosis"]["label"] == "capacity.running_limit_too_low"
+    change = _change(made, "--max-running-requests")
+    assert change is not None
+    assert (change["do"], str(change["from"]), str(change["to"])) == ("raise", "48", "72")
+
+
+def test_a_typed_limit_with_room_above_what_runs_is_a_healthy_server(home: Path, tmp_path: Path) -> None:
+    done = sglscout(
+        home, "demo", "--recorded", str(_with_flags(tmp_path, "slots", "--max-running-requests 200")), "--json"
     )
+    assert (done.exit, done.document["diagnosis"]["kind"]) == (0, "healthy")
+    assert done.document["changes"] == []
+
+
+def test_few_requests_in_flight_are_a_healthy_server(home: Path, tmp_path: Path) -> None:
+    copy = _altered(tmp_path, "slots", {"load.phases.0.in_flight": 20})
+    done = sglscout(home, "demo", "--recorded", str(copy), "--json")
+    assert (done.exit, done.document["diagnosis"]["kind"]) == (0, "healthy")
+    assert not [row for row in done.document["hypotheses"] if row["status"] == "supported"]
+
+
+def test_fewer_running_than_allowed_is_not_the_limit(home: Path, tmp_path: Path) -> None:
+    copy = _altered(tmp_path, "slots", {"load.phases.0.running": 20, "load.phases.0.tokens_per_request": 3980})
     made = sglscout(home, "demo", "--recorded", str(copy), "--json").document
     assert made["diagnosis"]["label"] != "capacity.spec_default_cap"
+    assert _change(made, "--max-running-requests") is None
+    assert not any("at the limit" in reason["text"] for row in made["hypotheses"] for reason in row["reasons_for"])
+
+
+def test_a_limit_that_the_pool_just_carries_is_not_lowered_in_its_own_name(home: Path, tmp_path: Path) -> None:
+    copy = _altered(tmp_path, "slots", {"load.phases.0.tokens_per_request": 3050})
+    made = sglscout(home, "demo", "--recorded", str(copy), "--json").document
+    assert made["diagnosis"]["label"] == "capacity.kv_pool_too_small"
+    assert _change(made, "--kv-cache-dtype") is not None
+    change = _change(made, "--max-running-requests")
+    assert change is None or int(change["to"]) > 48
+
+
+def test_a_pool_that_ends_below_the_limit_is_what_is_short(home: Path, tmp_path: Path) -> None:
+    copy = _altered(tmp_path, "slots", {"boot.weights_after_gib": 14})
+    made = sglscout(home, "demo", "--recorded", str(copy), "--json").document
+    assert made["diagnosis"]["label"] == "capacity.kv_pool_too_small"
+    change = _change(made, "--max-running-requests")
+    assert change is None or int(change["to"]) <= 21
+
+
+def test_data_parallel_ranks_are_counted_in_the_sum_that_is_shown(home: Path, tmp_path: Path) -> None:
+    copy = _with_flags(tmp_path, "kv", "--enable-dp-attention --dp 8")
+    made = sglscout(home, "demo", "--recorded", str(copy), "--json").document
+    change = _change(made, "--max-running-requests")
+    assert change is not None
+    assert int(change["to"]) % 8 == 0
+    assert f"{int(change['to']) // 8} on each of 8 ranks" in change["why"]
+    assert not any(row["label"] == "version.dp_attention_collective_hang" for row in made["hypotheses"])
 
 
 def test_less_ram_makes_the_ratio_not_worth_it(home: Path, tmp_path: Path) -> None:

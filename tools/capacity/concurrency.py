@@ -30,14 +30,16 @@ class Mix:
 class Slots:
     """A value for `--max-running-requests`.
 
-    `per_rank` counts one pool; `value` is what the flag takes, over all data-parallel ranks. `wall` is where the pool
-    is full per rank. `covered_by_graphs` is None where the captured sizes are not known.
+    `per_rank` counts one pool; `value` is what the flag takes, over all data-parallel ranks, and `limit` what it
+    takes now, None where that is not known. `wall` is where the pool is full per rank. `covered_by_graphs` is None
+    where the captured sizes are not known.
     """
 
     value: int
     per_rank: int
     wall: int
     groups: int
+    limit: int | None
     covered_by_graphs: bool | None
     sums: tuple[Sum, ...]
     reserve: Sum
@@ -88,6 +90,7 @@ def slots_for(facts: Facts, share: float = 0.9) -> Slots | tuple[Missing, ...]:
         per_rank=per_rank,
         wall=wall,
         groups=groups,
+        limit=None if server.running_limit is None else int(server.running_limit.value) * groups,
         covered_by_graphs=None if graphs is None else graphs >= per_rank,
         sums=(slot_sum, wall_sum),
         reserve=reserve_sum(server, pool, held, 0),

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from tools.diagnosis.model import Actions, ChangeKind, Do, Expectation, MustNot, Proposal, Scalar, Watch
+from tools.diagnosis.sums import slots_that_fit
 from tools.diagnosis.view import View, as_number
 
 Forbidden = tuple[Do, str, str]
@@ -65,6 +66,19 @@ def scale(
     base = now if now is not None and now > 0 else DEFAULTS.get(flag, 0)
     to = max(least, math.floor(base * factor / multiple) * multiple) if base else least
     return step(view, "raise" if factor > 1 else "lower", flag, to, why, unit=unit)
+
+
+def fewer_running(view: View, share: float, why: str) -> Proposal:
+    """Lower the limit on running requests to a share of what runs, so that it binds; of the limit where none is seen.
+
+    Never more than nine tenths of the pool carry. Counted over all data-parallel ranks, as the flag counts.
+    """
+    running = view.number("running_p95") or view.number("running_max")
+    limit = view.value("--max-running-requests") or (view.number("running_limit") or 0) * view.schedulers
+    base = min(running * view.schedulers, limit or math.inf) if running else limit or 64
+    fit = slots_that_fit(view)
+    to = int(base * share) if fit is None else min(int(base * share), fit.requests)
+    return step(view, "lower", "--max-running-requests", max(1, to), why, unit="requests")
 
 
 def fraction_now(view: View) -> float | None:

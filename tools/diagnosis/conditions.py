@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tools.diagnosis.clues import Seen, above, below, either, fact, flag, said, symptom, when
 from tools.diagnosis.foreign import EQUIVALENT
+from tools.diagnosis.sums import slots_that_fit
 from tools.diagnosis.view import View
 
 SPECULATES = when(lambda view: view.speculative, "speculative decoding")
@@ -20,20 +21,53 @@ SWA = either(
     fact("kv_pool", "swa"), fact("usage_p95", "swa"), symptom("sliding_window"), flag("--swa-full-tokens-ratio")
 )
 IDLE_CACHE = either(below("usage_p95", 0.75), below("usage_max", 0.75), symptom("cache_idle"))
-WAITING = either(above("queue_p95", 3), symptom("requests_wait", "few_running"))
+QUEUED = above("queue_p95", 3)
+WAITING = either(QUEUED, symptom("requests_wait", "few_running"))
 HICACHE = when(lambda view: view.hierarchical)
 REJECTED = either(fact("rejected_flag"), said("unrecognized_argument", "invalid_choice"), symptom("flag_refused"))
 KILLED = either(said("killed", "kernel_oom"), fact("kernel_oom_kill"), symptom("killed_silently", "host_memory_short"))
 
 
 def pinned(view: View) -> Seen | None:
-    """Running requests stand at the limit while others wait."""
-    share, limit, running = view.number("pinned_share"), view.number("running_limit"), view.number("running_p95")
-    if share is not None and share >= 0.5 and limit is not None:
-        return Seen(f"at the limit with a queue in {share:.0%} of decode lines", view.sources("pinned_share"))
-    if limit is not None and running is not None and running >= limit and (view.number("queue_p95") or 0) > 0:
+    """As many requests run as the limit allows while others wait; both are counted for one scheduler."""
+    limit, running = view.number("running_limit"), _most_running(view)
+    if limit is None or running is None or running < limit:
+        return None
+    share = view.number("pinned_share")
+    if share is not None and share >= 0.5:
+        return Seen(
+            f"at the limit of {limit:g} with a queue in {share:.0%} of decode lines", view.sources("pinned_share")
+        )
+    if (view.number("queue_p95") or 0) > 0:
         return Seen(f"{running:g} running of {limit:g}, with a queue", view.sources("running_p95", "running_limit"))
     return None
+
+
+def below_limit(view: View) -> Seen | None:
+    """Fewer run, at the busiest moment that was seen, than the limit allows."""
+    limit, running = view.number("running_limit"), view.number("running_max")
+    if limit is None or running is None or running >= limit * 0.9:
+        return None
+    return Seen(f"{running:g} running at most, {limit:g} allowed", view.sources("running_max", "running_limit"))
+
+
+def limit_typed(view: View) -> Seen | None:
+    """The limit is the operator's own figure, so it is no default."""
+    fact_ = view.flag_fact("--max-running-requests")
+    return None if fact_ is None else Seen(f"typed: {fact_.value}", (fact_.source,), "typed")
+
+
+def pool_carries_no_more(view: View) -> Seen | None:
+    """At the tokens that requests hold now, nine tenths of the pool are full at or below the limit in force."""
+    fit = slots_that_fit(view)
+    if fit is None or fit.raises_limit:
+        return None
+    sources = view.sources("tokens_per_request", "kv_pool", "running_limit")
+    return Seen(f"{fit.requests} fit, {fit.limit:g} are allowed", sources)
+
+
+def _most_running(view: View) -> float | None:
+    return view.number("running_p95") if view.number("running_p95") is not None else view.number("running_max")
 
 
 def known_foreign(view: View) -> Seen | None:

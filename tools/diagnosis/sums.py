@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from tools.diagnosis.view import View
 
 _SHARE = 0.9  # of the pool that running requests may fill on average
@@ -12,23 +14,39 @@ _MOST_RATIO = 4.0
 _WORTHLESS_RATIO = 1.1
 
 
-def slots_that_fit(view: View) -> tuple[int, str] | None:
-    """--max-running-requests at nine tenths of the pool, over all DP ranks; by usage where tokens are not known."""
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Requests that nine tenths of the pool carry, as --max-running-requests counts them: over all DP ranks.
+
+    `limit` is the one in force, counted likewise, None where it is not known; `why` is the sum in words.
+    """
+
+    requests: int
+    limit: float | None
+    why: str
+
+    @property
+    def raises_limit(self) -> bool:
+        return self.limit is None or self.requests > self.limit
+
+
+def slots_that_fit(view: View) -> Fit | None:
+    """From the tokens that a request holds; from token usage where they are not known; None where neither is."""
     from tools.capacity import Slots, slots_for
 
     found = slots_for(view.facts, _SHARE)
     if isinstance(found, Slots):
         pool, each = found.sums[0].inputs["pool_tokens"], found.sums[0].inputs["tokens_per_request"]
-        wall = found.wall * found.groups
-        return (
-            found.value,
-            f"{_SHARE:g} of {pool:,.0f} tokens at {each:,.0f} each; the pool itself ends at about {wall}",
-        )
+        ranks = f" are {found.per_rank} on each of {found.groups} ranks" if found.groups > 1 else ""
+        end = f"{found.wall} on each" if found.groups > 1 else f"{found.wall}"
+        why = f"{_SHARE:g} of {pool:,.0f} tokens at {each:,.0f} each{ranks}; the pool itself ends at about {end}"
+        return Fit(found.value, found.limit, why)
     running, usage = view.number("running_p95") or view.number("running_p50"), view.number("usage_p50")
     if not running or not usage or usage < _LEAST_USAGE:
         return None
     slots = int(running * _SHARE / usage)
-    return slots, f"{running:g} run at token usage {usage:.2f}; {_SHARE:g} of the pool carries {slots}"
+    why = f"{running:g} run at token usage {usage:.2f}; {_SHARE:g} of the pool carries {slots}"
+    return Fit(slots, view.number("running_limit"), why)
 
 
 def host_room_gb(view: View) -> float | None:

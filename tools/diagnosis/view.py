@@ -109,6 +109,12 @@ class View:
             fact.scope.startswith("--hicache-") for fact in self.facts.all("flag")
         )
 
+    @property
+    def schedulers(self) -> int:
+        """Data-parallel ranks that each admit requests of their own: log lines count for one, the flag for all."""
+        dp = self.value("--dp-size") if self.on("--enable-dp-attention") else None
+        return max(1, int(dp or 1))
+
     @cached_property
     def usage(self) -> float | None:
         """Token usage under load, the largest of what is known of the full pool."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tools.diagnosis.changes import HICACHE_FOR_RUNNING, Forbidden, plan, raise_fraction, step
+from tools.diagnosis.changes import HICACHE_FOR_RUNNING, Forbidden, fewer_running, plan, raise_fraction, step
 from tools.diagnosis.clues import (
     Clue,
     Entry,
@@ -20,66 +20,50 @@ from tools.diagnosis.clues import (
     symptom,
     when,
 )
-from tools.diagnosis.conditions import HYBRID, IDLE_CACHE, SWA, WAITING, pinned
-from tools.diagnosis.model import Actions, Proposal, Question
+from tools.diagnosis.conditions import (
+    HYBRID,
+    IDLE_CACHE,
+    QUEUED,
+    SWA,
+    WAITING,
+    below_limit,
+    limit_typed,
+    pinned,
+    pool_carries_no_more,
+)
+from tools.diagnosis.model import Actions, Do, Proposal, Question
+from tools.diagnosis.sums import slots_that_fit
 from tools.diagnosis.view import View
 
 _FULL_CACHE = either(above("usage_p95", 0.93), above("usage_max", 0.97), symptom("cache_full"))
 
 
-def _limit_typed(view: View) -> Seen | None:
-    """The limit is the operator's own figure, so it is no default."""
-    fact_ = view.flag_fact("--max-running-requests")
-    return None if fact_ is None else Seen(f"typed: {fact_.value}", (fact_.source,), "typed")
-
-
-def _below_limit(view: View) -> Seen | None:
-    limit, running = view.number("running_limit"), view.number("running_max")
-    if limit is None or running is None or running >= limit * 0.9:
+def _pool_carries_more(view: View) -> Seen | None:
+    """Nine tenths of the pool carry more than the limit allows; without the sum, a pool that has room."""
+    fit = slots_that_fit(view)
+    if fit is None or fit.limit is None:
+        return IDLE_CACHE(view)
+    if not fit.raises_limit:
         return None
-    return Seen(f"{running:g} running at most, {limit:g} allowed", view.sources("running_max", "running_limit"))
+    return Seen(f"{fit.requests} fit, {fit.limit:g} are allowed", view.sources("tokens_per_request", "kv_pool"))
 
 
 def _limit_is_48(view: View) -> Seen | None:
     limit = view.number("running_limit")
-    if limit is None or not view.speculative or limit not in (48, 32) or _limit_typed(view):
+    if limit is None or not view.speculative or limit not in (48, 32) or limit_typed(view):
         return None
     return Seen(f"{limit:g} with speculative decoding and no limit typed", view.sources("running_limit"))
 
 
-def _wanted_running(view: View) -> tuple[int, str]:
-    """The value for --max-running-requests that the pool can carry at nine tenths, and how it was reached."""
-    from tools.diagnosis.sums import slots_that_fit
-
-    found = slots_that_fit(view)
-    if found is not None:
-        return found
-    limit = view.number("spec_default_reset") or view.number("running_limit") or 48
-    return int(
-        limit * 2
-    ), "twice the default; the tokens per request are not known, so go up in steps while token usage stays below 0.9"
+_SPEC_DEFAULT = either(_limit_is_48, fact("spec_default_reset"), said("spec_default_reset"))
 
 
 def _raise_slots(view: View) -> Actions:
     to, why = _wanted_running(view)
     changes = [
-        step(view, "set" if _limit_typed(view) is None else "raise", "--max-running-requests", to, why, unit="requests")
+        step(view, "set" if limit_typed(view) is None else "raise", "--max-running-requests", to, why, unit="requests"),
+        *_graphs_for(view, to),
     ]
-    # What was captured is cut to the limit of this start; the setting is what bounds the next one.
-    captured = view.value("--cuda-graph-max-bs") or view.number("graph_max_bs")
-    dp = view.value("--dp-size") if view.on("--enable-dp-attention") else None
-    each = to / dp if dp else to
-    if captured is not None and captured < each:
-        changes.append(
-            step(
-                view,
-                "raise",
-                "--cuda-graph-max-bs",
-                int(each),
-                f"graphs stop at {captured:g}; larger batches would decode without them",
-                unit="requests",
-            )
-        )
     return plan(
         *changes,
         never=(
@@ -101,6 +85,27 @@ def _raise_slots(view: View) -> Actions:
     )
 
 
+def _wanted_running(view: View) -> tuple[int, str]:
+    """The value for --max-running-requests that the pool can carry at nine tenths, and how it was reached."""
+    fit = slots_that_fit(view)
+    if fit is not None:
+        return fit.requests, fit.why
+    limit = view.number("spec_default_reset") or view.number("running_limit") or 48
+    why = "twice what it is; the tokens per request are not known, so go up in steps while token usage stays below 0.9"
+    return int(limit * 2), why
+
+
+def _graphs_for(view: View, requests: int) -> list[Proposal]:
+    """What captures graphs up to that many requests; nothing where they reach or where it is not known."""
+    # What was captured is cut to the limit of this start; the setting is what bounds the next one.
+    captured = view.value("--cuda-graph-max-bs") or view.number("graph_max_bs")
+    each = requests / view.schedulers
+    if captured is None or captured >= each:
+        return []
+    why = f"graphs stop at {captured:g}; larger batches would decode without them"
+    return [step(view, "raise", "--cuda-graph-max-bs", int(each), why, unit="requests")]
+
+
 def _grow_pool(view: View) -> Actions:
     changes = []
     if not view.setting("--kv-cache-dtype").startswith(("fp8", "fp4", "nvfp4")):
@@ -117,18 +122,10 @@ def _grow_pool(view: View) -> Actions:
         )
     changes += _more_of_the_card(view)
     if view.on("--enable-dp-attention"):
-        changes.append(
-            step(
-                view,
-                "lower",
-                "--max-running-requests",
-                int((view.value("--max-running-requests") or view.number("running_limit") or 64) * 0.75),
-                "fewer at once until the pool is larger",
-                unit="requests",
-            )
-        )
+        changes.append(fewer_running(view, 0.75, "fewer at once until the pool is larger"))
     return plan(
         *changes[:2],
+        *_limit_of_larger_pool(view, changes[:2]),
         never=(
             ("raise", "--max-running-requests", "more requests in the same pool are thrown back, not served"),
             ("raise", "--context-length", "it promises more, it holds no more"),
@@ -147,6 +144,26 @@ def _grow_pool(view: View) -> Actions:
     )
 
 
+def _limit_of_larger_pool(view: View, changes: list[Proposal]) -> list[Proposal]:
+    """The limit as well, where it is reached already and would bind in the larger pool."""
+    from tools.capacity import Lever, levers
+
+    fit, flags = slots_that_fit(view), {one.flag for one in changes if one.do != "lower"}
+    if fit is None or pinned(view) is None:
+        return []
+    larger = [
+        one
+        for one in levers(view.facts)
+        if isinstance(one, Lever) and one.fits and {flag for flag, _, _ in one.changes if flag in flags} == flags
+    ]
+    requests = int(fit.requests * min((one.factor for one in larger), default=1.0))
+    if fit.limit is None or requests <= fit.limit:
+        return []
+    do: Do = "set" if limit_typed(view) is None else "raise"
+    why = f"the limit of {fit.limit:g} is reached already, and would bind in the larger pool"
+    return [step(view, do, "--max-running-requests", requests, why, unit="requests")]
+
+
 def _more_of_the_card(view: View) -> list[Proposal]:
     """A higher fraction, as far as what is free after all graphs allows; none where that is known to be nothing."""
     from tools.capacity import gpu_budget
@@ -159,7 +176,7 @@ def _more_of_the_card(view: View) -> list[Proposal]:
     if largest is None or largest < now + 0.005:
         return []
     to = int(largest * 1000) / 1000
-    return [step(view, "raise", "--mem-fraction-static", to, f"{why}: {budget.free_gib:g} GiB", unit="fraction")]
+    return [step(view, "raise", "--mem-fraction-static", to, f"{why}: {budget.free_gib:.2f} GiB", unit="fraction")]
 
 
 def _other_levers(view: View) -> tuple[tuple[str, str], ...]:
@@ -419,7 +436,6 @@ def _window_for_chunks(view: View) -> Actions:
 
 
 def _saturated(view: View) -> Actions:
-    limit = view.value("--max-running-requests") or view.number("running_p95") or view.number("running_max") or 32
     return plan(
         step(
             view,
@@ -428,14 +444,7 @@ def _saturated(view: View) -> Actions:
             True,
             "as a test on a quiet moment only: what stays used without it is held by requests, not by cache",
         ),
-        step(
-            view,
-            "lower",
-            "--max-running-requests",
-            int(max(1, limit * 0.75)),
-            "what runs at once then leaves room to grow",
-            unit="requests",
-        ),
+        fewer_running(view, 0.75, "what runs at once then leaves room to grow"),
         never=(("lower", "--mem-fraction-static", "it makes the pool smaller"),),
         alternatives=(("a larger pool (FP8 KV, more GPUs)", "when the load is wanted as it is"),),
         notes=("Cached tokens are not counted as used; usage near 1 means running requests hold the pool.",),
@@ -482,7 +491,7 @@ ENTRIES = (
                 3,
                 both(
                     either(pinned, symptom("few_running")),
-                    either(_limit_is_48, fact("spec_default_reset"), said("spec_default_reset")),
+                    _SPEC_DEFAULT,
                 ),
                 "that many run and others wait",
             ),
@@ -493,9 +502,10 @@ ENTRIES = (
             ),
         ),
         against=(
-            Clue(5, _limit_typed, "the limit was typed by the operator"),
+            Clue(5, limit_typed, "the limit was typed by the operator"),
             Clue(3, _FULL_CACHE, "the pool is full"),
-            Clue(2, _below_limit, "fewer run than the limit allows"),
+            Clue(5, below_limit, "fewer run than the limit allows"),
+            Clue(4, pool_carries_no_more, "the pool carries no more than the limit allows"),
             Clue(3, above("retractions", 1), "requests are thrown back, so memory binds"),
             Clue(3, lacks(either(pinned, WAITING, symptom("few_running"))), "nothing shows requests at that limit"),
         ),
@@ -505,6 +515,31 @@ ENTRIES = (
         ),
         settle=Question(
             "Do as many requests run as the limit allows while others wait?",
+            "decode lines under load: #running-req, #queue-req, token usage",
+        ),
+        act=_raise_slots,
+        questions=("running_limit",),
+    ),
+    Entry(
+        "capacity.running_limit_too_low",
+        "The limit on running requests is reached while the pool has room for more.",
+        for_=(
+            Clue(5, both(pinned, lacks(_SPEC_DEFAULT), _pool_carries_more), "the limit is reached, the pool has room"),
+            Clue(1, both(pinned, limit_typed), "the limit was typed by the operator"),
+        ),
+        against=(
+            Clue(3, either(_FULL_CACHE, above("retractions", 1)), "the pool is full"),
+            Clue(
+                5, either(said("state_caps_running", "running_reduced_by_kv"), HYBRID), "the server lowered the limit"
+            ),
+            Clue(3, symptom("tool_calls", "one_slot_short"), "what is short is not the limit itself"),
+        ),
+        neighbours=(
+            ("capacity.spec_default_cap", "there nobody typed the limit: speculative decoding set it"),
+            ("capacity.kv_pool_too_small", "there the pool fills before the limit is reached"),
+        ),
+        settle=Question(
+            "Do as many requests run as the limit allows while others wait, and how full is the pool then?",
             "decode lines under load: #running-req, #queue-req, token usage",
         ),
         act=_raise_slots,
@@ -522,7 +557,9 @@ ENTRIES = (
                 ),
                 "the pool is full while requests wait",
             ),
-            Clue(2, both(above("retractions", 1), _below_limit), "requests are thrown back below the running limit"),
+            Clue(2, both(above("retractions", 1), below_limit), "requests are thrown back below the running limit"),
+            Clue(2, both(above("retractions", 1), below_limit, QUEUED), "and others wait meanwhile"),
+            Clue(2, both(pool_carries_no_more, QUEUED), "requests wait, and the pool carries no more than the limit"),
             Clue(1.5, both(symptom("cache_full"), WAITING), "the pool is said to be full while requests wait"),
             Clue(
                 2,
@@ -582,7 +619,6 @@ ENTRIES = (
                 both(either(symptom("input_refused"), said("input_too_long")), lacks(SWA)),
                 "long inputs are refused",
             ),
-            Clue(1, both(_context_over_pool, lacks(SWA)), "the pool is smaller than the context"),
         ),
         against=(
             Clue(2, SWA, "the model splits its memory over two pools"),

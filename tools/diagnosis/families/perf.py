@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tools.diagnosis.changes import HICACHE_FOR_RUNNING, Forbidden, plan, scale, step, upgrade
+from tools.diagnosis.changes import HICACHE_FOR_RUNNING, Forbidden, fewer_running, plan, scale, step, upgrade
 from tools.diagnosis.clues import (
     Clue,
     Entry,
@@ -19,7 +19,7 @@ from tools.diagnosis.clues import (
     symptom,
     when,
 )
-from tools.diagnosis.conditions import IDLE_CACHE, WAITING, pinned
+from tools.diagnosis.conditions import IDLE_CACHE, QUEUED, WAITING, below_limit, pinned
 from tools.diagnosis.model import Actions, Proposal, Question
 from tools.diagnosis.view import View
 
@@ -281,29 +281,16 @@ def _radix_on(view: View) -> Actions:
 
 def _admit_less(view: View) -> Actions:
     now = view.value("--schedule-conservativeness") or 1.0
-    limit = view.value("--max-running-requests") or view.number("running_p95") or view.number("running_limit")
-    changes = [
+    known = view.value("--max-running-requests") or view.number("running_p95") or view.number("running_limit")
+    return plan(
         step(
             view,
             "raise",
             "--schedule-conservativeness",
             1.0 if now < 0.8 else round(now * 1.3, 2),
             "reserve more of what requests will still write",
-        )
-    ]
-    if limit:
-        changes.append(
-            step(
-                view,
-                "lower",
-                "--max-running-requests",
-                int(max(1, limit * 0.8)),
-                "fewer at once, all of which finish",
-                unit="requests",
-            )
-        )
-    return plan(
-        *changes,
+        ),
+        *([fewer_running(view, 0.8, "fewer at once, all of which finish")] if known else []),
         never=(
             ("lower", "--mem-fraction-static", "a smaller pool throws back more"),
             ("set", "--disable-cuda-graph", "no GPU memory is short"),
@@ -321,16 +308,8 @@ def _admit_less(view: View) -> Actions:
 
 
 def _fewer_in_pool(view: View) -> Actions:
-    limit = view.value("--max-running-requests") or view.number("running_p95") or view.number("running_max") or 64
     return plan(
-        step(
-            view,
-            "lower",
-            "--max-running-requests",
-            int(max(1, limit * 0.6)),
-            "so that what is admitted can finish in the pool",
-            unit="requests",
-        ),
+        fewer_running(view, 0.6, "so that what is admitted can finish in the pool"),
         step(
             view,
             "raise",
@@ -349,17 +328,9 @@ def _fewer_in_pool(view: View) -> Actions:
 
 
 def _last_one(view: View) -> Actions:
-    limit = view.value("--max-running-requests") or view.number("running_limit") or 64
     return plan(
         upgrade("later versions end that one request instead of the scheduler"),
-        step(
-            view,
-            "lower",
-            "--max-running-requests",
-            int(max(1, limit * 0.5)),
-            "leave a long request room to grow",
-            unit="requests",
-        ),
+        fewer_running(view, 0.5, "leave a long request room to grow"),
         Proposal(
             "env",
             "raise",
@@ -585,8 +556,8 @@ ENTRIES = (
                     WAITING,
                     lacks(
                         either(
-                            fact("spec_default_reset"),
-                            said("spec_default_reset", "state_caps_running", "running_reduced_by_kv"),
+                            both(either(fact("spec_default_reset"), said("spec_default_reset")), lacks(below_limit)),
+                            said("state_caps_running", "running_reduced_by_kv"),
                             _DP,
                             flag("--disable-radix-cache"),
                             flag("--max-mamba-cache-size"),
@@ -653,6 +624,7 @@ ENTRIES = (
             Clue(3, said("crash_after_retraction", "last_request", "decode_alloc"), "it ends in a crash"),
             Clue(2, both(symptom("sliding_window"), symptom("single_request")), "a single request is thrown back"),
             Clue(1.5, setting_above("--max-running-requests", 200), "very many are allowed at once"),
+            Clue(1.5, both(below_limit, QUEUED), "even fewer than the limit allows do not fit, and others wait"),
             Clue(3, symptom("single_request"), "one request alone is thrown back"),
             Clue(2, symptom("collapse"), "it never recovers"),
         ),

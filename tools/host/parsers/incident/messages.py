@@ -171,8 +171,13 @@ _HOST: Final = re.compile(
 )
 
 
+_SETTINGS: Final = "ServerArgs("  # the server prints every setting at its start; a setting is no message
+
+
 def read(page: Page, line: str, number: int, grade: Grade) -> None:
     """Every message of the table that this line holds."""
+    if _SETTINGS in line:
+        return
     low = line.lower()
     if not _TRIGGER.search(low):
         return
