@@ -199,12 +199,14 @@ def _referenced(change: Change, case: _Case) -> None:
 
 
 def _proved(change: Change, case: _Case) -> Change:
-    """Two kinds of evidence. That an option is typed or not is read from the launch, which counts as its evidence."""
+    """Two kinds of evidence for the change itself. The launch is shown beside it and proves nothing but what is typed:
+    it is there for every change, also for one that only a line of the log speaks for.
+    """
     shown = change.evidence
     if case.launch is not None and change.kind in ("flag", "env"):
         known = tuple(one for one in case.launch.sources if one in case.evidence)
         shown = tuple(dict.fromkeys((*shown, *known)))
-    found = proof.kinds(shown, case.evidence)
+    found = proof.kinds(change.evidence, case.evidence)
     sure = proof.confirmed(found, live=case.live)
     return replace(change, evidence=shown, confirmed=sure, confirm_by="" if sure else proof.confirm_by(found))
 

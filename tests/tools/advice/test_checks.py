@@ -128,7 +128,9 @@ def test_evidence_of_two_kinds_one_out_of_reach_of_requests(flags: Flags) -> Non
     alone = _check(flags, journal, launch=parse_launch("systemd", box.UNIT))
     assert not alone.accepted[0].confirmed
     assert alone.accepted[0].row()["confirm_by"]
-    assert _check(flags, journal).accepted[0].confirmed
+    unit = box.flag("set", "--page-size", 64, "E5:1", "E6")
+    assert not _check(flags, journal).accepted[0].confirmed  # the launch says what is typed, not that it is needed
+    assert _check(flags, unit).accepted[0].confirmed
     pasted = {name: Evidence(name, "pasted", "", "", "", None, "x\n" * 9) for name in ("E5", "E6")}
     assert not _check(flags, journal, evidence=pasted).accepted[0].confirmed
     assert not _check(flags, journal, live=False).accepted[0].confirmed
