@@ -7,7 +7,7 @@ The main agent and every researcher are this class with another prompt, toolbox 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from pydantic import BaseModel
@@ -58,6 +58,11 @@ class Agent:
     limits: Limits
     shorten_above: int = SHORTEN_ABOVE
     inbox: Inbox | None = None
+    _ids: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        answers = (record for record in self.session.records if isinstance(record, Replied))
+        self._ids.update(call.id for answer in answers for call in answer.calls)
 
     async def run(self) -> Reply:
         """Until the model answers without calling a tool. Raises what ended the run otherwise; all is recorded."""
@@ -90,7 +95,7 @@ class Agent:
                 history.shorten(self.session)
                 reply = await self.model.reply(self._request(self.toolbox.schemas()))
             meter.add(reply.usage)
-            self._record_reply(reply)
+            reply = self._record_reply(reply)
             if not reply.calls:
                 if self.inbox is not None and await self.inbox.more():
                     continue
@@ -102,10 +107,18 @@ class Agent:
     def _request(self, tools: list[dict[str, object]]) -> Request:
         return Request(history.messages(self.system, self.session.records), tools, self.session.case)
 
-    def _record_reply(self, reply: Reply) -> None:
+    def _record_reply(self, reply: Reply) -> Reply:
+        """The reply as recorded: an id names one call, though some servers number those of every answer from 0."""
+        calls = []
+        for call in reply.calls:
+            again = call.id in self._ids
+            calls.append(call.model_copy(update={"id": f"{call.id}_{len(self._ids)}"}) if again else call)
+            self._ids.add(calls[-1].id)
+        reply = replace(reply, calls=tuple(calls))
         self.session.record(
             Replied(text=reply.text, calls=reply.calls, usage=reply.usage, model=reply.model, finish=reply.finish)
         )
+        return reply
 
     async def _run_calls(self, calls: tuple[Call, ...]) -> None:
         """All calls of one message at once; the first fault that ends the run is raised after every one is answered."""
