@@ -123,7 +123,8 @@ _QUOTED_VALUE: Final = re.compile(rf"{_EQUALS}[bru]?{_QUOTED}", re.MULTILINE)
 _BLOCK_VALUE: Final = re.compile(r"[ \t]*:[ \t]*[|>][+-]?[ \t]*\n(?P<v>[ \t]+\S[^\n]*(?:\n[ \t]+\S[^\n]*)*)")
 _BARE_VALUE: Final = re.compile(rf"{_EQUALS}(?P<v>[^\s,;&)}}\]\"'«|>\\\0][^\s,;&)}}\]\"'«\\\0]{{0,8000}})")
 _FLAG_QUOTED: Final = re.compile(rf"{_BETWEEN}(?!-){_QUOTED}", re.MULTILINE)
-_FLAG_BARE: Final = re.compile(r"(?:=|[ \t]+|\0|\\0)(?P<v>[^\s\0\"'«\\-][^\s\0\"'«\\]{0,8000})")
+# A line break ends a flag's name too: so the words of /proc/PID/cmdline come from a probe.
+_FLAG_BARE: Final = re.compile(r"(?:=|[ \t]+|\n|\0|\\0)(?P<v>[^\s\0\"'«\\-][^\s\0\"'«\\]{0,8000})")
 _IN_QUOTES: Final = {
     quote: re.compile(rf"=(?P<v>(?:\\.|[^{quote}\\\n])*)(?:{quote}|$)", re.MULTILINE) for quote in ('"', "'")
 }

@@ -234,3 +234,16 @@ def test_hostile_text_comes_through(text: str) -> None:
     """A pattern that backtracks would keep this test busy for minutes."""
     out = Redactor("share").redact(text)
     assert len(out) <= 5 * len(text)
+
+
+@pytest.mark.parametrize("parted", ["\n", "\0", " "])
+def test_a_secret_among_the_words_of_a_running_command_is_masked(parted: str) -> None:
+    """/proc/PID/cmdline parts words by NUL, a probe brings them line by line."""
+    words = ("python3", "-m", "sglang.launch_server", "--api-key", "abcdefgh1234xyz", "--hf-token", "qwertz98765")
+    text = parted.join((*words, "--tp", "8", ""))
+    for cut in range(len(text)):
+        stream = Redactor().stream()
+        out = stream.feed(text[:cut]) + stream.feed(text[cut:]) + stream.finish()
+        assert "abcdefgh" not in out, cut
+        assert "qwertz" not in out, cut
+        assert out.endswith(parted.join(("--tp", "8", "")))
