@@ -18,3 +18,11 @@ def options_begin(argv: Sequence[str]) -> int | None:
         if _ENTRY.search(word) and index + 1 < len(argv) and argv[index + 1] == "serve":
             return index + 2
     return None
+
+
+def process_words(text: str) -> list[str] | None:
+    """The words of `/proc/PID/cmdline`, parted by NUL, or by line breaks as a probe brings it; None for other text."""
+    if "\0" in text:
+        return text.rstrip("\n").removesuffix("\0").split("\0")
+    lines = text.removesuffix("\n").split("\n")
+    return lines if len(lines) > 1 and options_begin(lines) is not None else None

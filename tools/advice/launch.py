@@ -18,6 +18,7 @@ from tools.advice.command import Flag, Server, find, find_in
 from tools.advice.errors import LaunchUnreadable
 from tools.advice.forms import shell, systemd, yaml_text
 from tools.advice.mapped import Edit, Mapped, Word, apply
+from tools.entry_point import process_words
 from transcripts.facts import Evidence, Facts
 
 Form = Literal["systemd", "docker", "compose", "kubernetes", "script", "shell", "config"]
@@ -149,8 +150,9 @@ def _of(
 
 
 def _shell(form: Form, text: str, name: str, path: str, sources: tuple[str, ...]) -> Launch:
-    if "\0" in text:
-        text = shlex.join(word for word in text.rstrip("\n").rstrip("\0").split("\0"))
+    words = process_words(text)
+    if words is not None:
+        text = shlex.join(words)
     commands = shell.read(Mapped.of(text))
     environment = {key: " ".join(word.text for word in words) for key, words in commands.variables.items()}
     return _of(find_in(commands), form, text, name=name, path=path, environment=environment, sources=sources)

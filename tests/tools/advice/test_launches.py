@@ -122,6 +122,8 @@ def test_text_without_a_server_is_refused_with_what_to_do() -> None:
         assert caught.value.hint
 
 
-def test_process_words_are_separated_by_nul() -> None:
-    launch = parse_launch("shell", "python3\0-m\0sglang.launch_server\0--model-path\0/a b\0--tp\08\0")
+@pytest.mark.parametrize("end", ["\0", "\n"])
+def test_process_words_are_parted_as_in_proc_or_as_a_probe_brings_them(end: str) -> None:
+    words = ("python3", "-m", "sglang.launch_server", "--model-path", "/a b", "--tp", "8")
+    launch = parse_launch("shell", "".join(word + end for word in words))
     assert launch.argv == ("python3", "-m", "sglang.launch_server", "--model-path", "/a b", "--tp", "8")

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Final
 
-from tools.entry_point import options_begin
+from tools.entry_point import options_begin, process_words
 from tools.host.parsers.page import Page
 from tools.host.parsers.server_args import is_secret
 
@@ -16,9 +16,10 @@ _FLAG: Final = re.compile(r"--[A-Za-z][\w.\-]*")
 
 
 def words(text: str) -> list[str]:
-    """A command line as words: NUL between them as in /proc, else as a shell reads it, else at blanks."""
-    if "\0" in text:
-        return [word for word in text.strip("\n").rstrip("\0").split("\0") if word != "\n"]
+    """A command line as words: parted as in /proc, else as a shell reads it, else at blanks."""
+    parted = process_words(text)
+    if parted is not None:
+        return parted
     joined = text.replace("\\\n", " ").strip()
     if len(joined) > _LONGEST:
         return joined.split()

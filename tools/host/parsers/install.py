@@ -6,6 +6,7 @@ import json
 import re
 from typing import Any, Final
 
+from tools.entry_point import process_words
 from tools.host.parsers import command
 from tools.host.parsers.page import Page, short_lines
 from tools.host.parsers.units import read_environment
@@ -41,7 +42,7 @@ def read_version(page: Page, evidence: Evidence) -> None:
 def read_process(page: Page, evidence: Evidence) -> None:
     """/proc/PID/cmdline (words parted by NUL or blanks), or lines of `ps` that show a server."""
     text = evidence.text
-    argv = command.words(text) if "\0" in text or text.count("\n") <= 1 else []
+    argv = process_words(text) or (command.words(text) if text.count("\n") <= 1 else [])
     if command.is_server(argv):
         command.write(page, argv, 1)
         page.add("running", True, 1)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tools.host.parsers import parse
 from transcripts.facts import Evidence, Facts
 
@@ -156,13 +158,14 @@ def test_huge_pages() -> None:
     assert shmem.text("transparent_hugepages", "shmem_enabled") == "never"
 
 
-def test_command_line_of_a_process() -> None:
+@pytest.mark.parametrize("end", ["\0", "\n"])
+def test_command_line_of_a_process(end: str) -> None:
     argv = [
         "/root/venv/bin/python3", "-m", "sglang.launch_server", "--model-path", "/models/Kimi K2.5", "--tp", "8",
         "--mem-fraction-static=0.88", "--trust-remote-code", "--cuda-graph-bs", "1", "2", "48", "--api-key", "sk-x",
         "--port", "30000", "--schedule-conservativeness", "-1", "--mem-fraction-static", "0.9",
     ]  # fmt: skip
-    facts = read("process", "\0".join(argv) + "\0")
+    facts = read("process", "".join(word + end for word in argv))
     assert facts.text("flag", "--tp") == "8"
     assert facts.text("flag", "--mem-fraction-static") == "0.9"
     assert facts.text("flag", "--trust-remote-code") == "true"
