@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agent.deployed import Progress, differs, named_by, tree_of
 from agent.session import Session
 from agent.settings import Settings
 from transcripts.errors import HostError, Inconclusive, UsageError
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from tools.host import Host
     from tools.source import Source
 
-Progress = Callable[[str, int, int | None], None]
 Approve = Callable[[str, str], Awaitable[bool]]
 Target = dict[str, Any]
 
@@ -110,7 +110,8 @@ class Workbench:
         """The tree of the deployed version, pinned on record. Raises Inconclusive when it is not to be had."""
         async with self._source_lock:
             if self._source is None:
-                self._source = await self._pinned()
+                with named_by("--sglang-version V or --source PATH"):
+                    self._source = await self._pinned()
             return self._source
 
     async def _pinned(self) -> Source:
@@ -118,12 +119,10 @@ class Workbench:
         located = case.located or (Located.model_validate(case.opened.source) if case.opened.source else None)
         version = located.version if located else self.target.get("version") or case.facts.text("version")
         if not version and not self.target.get("source"):
-            raise Inconclusive("the version of SGLang is not known.", "Pass --version V or --source PATH.")
+            raise Inconclusive("the version of SGLang is not known.", "Name a version or a tree.")
         source = await self._of_host(version, located) or await self._obtain(version)
         if located is not None and located.digest and located.digest != source.digest:
-            raise Inconclusive(
-                f"the tree of {version} is not the one this case was worked on with.", "Pass --source with that tree."
-            )
+            raise Inconclusive(f"the tree of {version} is not the one this case was worked on with.", "Name that tree.")
         if located is None:
             self.session.record(
                 Located(
@@ -131,28 +130,24 @@ class Workbench:
                     origin=source.origin,
                     digest=source.digest,
                     root=str(source.root),
-                    differs=_differs(source),
+                    differs=differs(source),
                 )
             )
         return source
 
     async def _of_host(self, version: str, located: Located | None) -> Source | None:
         """The tree that the host really runs, brought over as text; None where the release has to stand in for it."""
-        from tools import host as hosts
         from tools import source as sources
 
         if located is not None:
             if located.origin != "host":
                 return None
             return await sources.obtain(version, path=Path(located.root), cache=self.settings.cache)
-        folder = self.session.case.facts.text("install_path")
-        if self.target["kind"] not in ("ssh", "local") or not folder or self.target.get("source"):
+        facts = self.session.case.facts
+        if self.target["kind"] not in ("ssh", "local") or not facts.text("install_path") or self.target.get("source"):
             return None
         try:
-            archive = hosts.fetch_tree(await self.host(), folder)
-            return await sources.obtain(
-                version or None, archive=archive, cache=self.settings.cache, progress=self.progress
-            )
+            return await tree_of(await self.host(), facts, version, self.settings.cache, self.progress)
         except (Inconclusive, HostError) as error:
             self.session.record(Note(text=f"the host's own tree was not read, the release is read instead: {error}"))
             return None
@@ -170,13 +165,3 @@ class Workbench:
                 progress=self.progress,
             )
         return self._trees[version]
-
-
-def _differs(source: Source) -> tuple[str, ...]:
-    """Files in which a host's tree is not the release; of files that are not brought over only code counts as gone."""
-    difference = source.difference
-    if difference is None:
-        return ()
-    gone = tuple(path for path in difference.removed if path.endswith(".py"))
-    kinds = (("changed", difference.changed), ("added", difference.added), ("removed", gone))
-    return tuple(f"{kind} {path}" for kind, paths in kinds for path in paths)[:50]

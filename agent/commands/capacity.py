@@ -146,21 +146,11 @@ def _config(path: Path) -> tuple[dict[str, Any], int | None]:
 
 async def _seen(host: str | None, bundle: Path | None) -> Facts:
     """One look at the host or into the bundle, as facts."""
-    from tools.host import connect, look, open_bundle
-    from tools.host.parsers import parse
-    from transcripts.facts import Fact, Facts
-    from transcripts.redaction import Redactor
+    from agent.deployed import facts_of
+    from tools.host import connect, open_bundle
 
-    found: list[Fact] = []
-    redact = Redactor().redact
-    opened = connect(host) if host is not None else open_bundle(bundle or Path())
-    async with opened as target:
-        number = 0
-        async for seen in look(target, redact=redact):
-            number += 1
-            click.echo(f"E{number} {seen.probe}", err=True)
-            found += parse(seen.evidence(f"E{number}"))
-    return Facts(found)
+    async with connect(host) if host is not None else open_bundle(bundle or Path()) as target:
+        return await facts_of(target, lambda probe: click.echo(probe, err=True))
 
 
 @click.command()

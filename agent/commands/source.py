@@ -1,83 +1,61 @@
-"""`flags`, `rules`, `check`, `upgrade`, `source`: what the code of an SGLang version says, with no model."""
+"""`flags`, `rules`, `source`: what the code of an SGLang version says, with no model."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from transcripts.errors import UsageError
+
 if TYPE_CHECKING:
     from tools.source import FlagCatalogue, Rule, Source
-    from tools.source.launch import Problem
 
 VERSION = click.option("--version", "version", metavar="V", help="Version of SGLang, like 0.5.9.")
 TREE = click.option(
     "--source", "path", type=click.Path(path_type=Path), help="A tree or a .whl file instead of a release."
 )
-HOST = click.option("--host", metavar="H", help="The version that runs on this host, [user@]host[:port].")
 JSON = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 
 
-def _print(document: dict[str, Any]) -> None:
+def print_document(document: dict[str, Any]) -> None:
     click.echo(json.dumps({"v": 1, **document}, ensure_ascii=False))
 
 
-def _progress() -> Callable[[str, int, int | None], None]:
-    """Lines on standard error, rewritten in place on a terminal."""
-    shown: set[str] = set()
+def say(text: str) -> None:
+    """Text for a person, folded at the width of the terminal."""
+    from agent.views.terminal import console
 
-    def report(what: str, done: int, whole: int | None) -> None:
-        if sys.stderr.isatty() and whole:
-            end = "\n" if done >= whole else ""
-            click.echo(f"\r{what}: {done * 100 // whole} %{end}", err=True, nl=False)
-        elif what not in shown:
-            shown.add(what)
-            click.echo(what, err=True)
-
-    return report
+    console().print(text)
 
 
-async def _open(version: str | None, path: Path | None, host: str | None = None) -> Source:
+async def open_source(version: str | None, path: Path | None) -> Source:
+    """The tree of a version or at a path. Raises Inconclusive, UsageError."""
+    from agent.deployed import named_by
     from agent.settings import load_settings
+    from agent.views.watching import download_progress
     from tools import source
 
-    cache = load_settings("playbook").cache
-    if host is not None and version is None and path is None:
-        version = await _version_on(host)
-    return await source.obtain(version, path=path, cache=cache, progress=_progress())
+    if version is None and path is None:
+        raise UsageError("which SGLang to read is not known.", "Pass --version V or --source PATH.")
+    with named_by("--version V or --source PATH"):
+        return await source.obtain(
+            version, path=path, cache=load_settings("playbook").cache, progress=download_progress(sys.stderr)
+        )
 
 
-async def _version_on(target: str) -> str:
-    """The version that a host runs, from its files. Raises HostError, Inconclusive."""
-    from tools import host as hosts
-    from tools.host.parsers import parse
-    from transcripts.errors import Inconclusive
-    from transcripts.facts import Fact, Facts
-
-    facts: list[Fact] = []
-    async with hosts.connect(target) as host:
-        async for seen in hosts.look(host):
-            facts += parse(seen.evidence("E1"))
-    version = Facts(facts).text("version")
-    if not version:
-        raise Inconclusive(f"which SGLang {target} runs was not found out.", "Pass --version V or --source PATH.")
-    return version
-
-
-def _known(
-    version: str | None, path: Path | None, host: str | None = None
-) -> tuple[FlagCatalogue, Sequence[Rule], Source | None]:
+def known(version: str | None, path: Path | None) -> tuple[FlagCatalogue, Sequence[Rule], Source | None]:
     """Flags and handler rules of a version; where the source is not to be had, those that ship, and a word of it."""
     from tools.source.released import catalogue_of
     from transcripts.errors import Inconclusive
 
     try:
-        source = asyncio.run(_open(version, path, host))
+        source = asyncio.run(open_source(version, path))
     except Inconclusive as error:
         shipped = catalogue_of(version) if version and path is None else None
         if shipped is None:
@@ -96,18 +74,16 @@ def flags(query: tuple[str, ...], version: str | None, path: Path | None, as_jso
     """List the flags of a version, or those that QUERY is found in."""
     from tools.source.toolset import describe
 
-    catalogue = _known(version, path)[0]
+    catalogue = known(version, path)[0]
     words = " ".join(query)
     found = catalogue.matching(words) if words else list(catalogue.flags)
     if as_json:
-        _print({"version": catalogue.version, "flags": [flag.document() for flag in found]})
+        print_document({"version": catalogue.version, "flags": [flag.document() for flag in found]})
     elif not found:
         near = ", ".join(catalogue.nearest(words))
-        click.echo(
-            f"no flag of sglang {catalogue.version} is about {words!r}." + (f" Nearest: {near}." if near else "")
-        )
+        say(f"no flag of sglang {catalogue.version} is about {words!r}." + (f" Nearest: {near}." if near else ""))
     elif words:
-        click.echo("\n".join(describe(flag) for flag in found))
+        say("\n".join(describe(flag) for flag in found))
     else:
         width = max(len(flag.name) for flag in found)
         for flag in found:
@@ -125,7 +101,7 @@ def rules(flag: str, version: str | None, path: Path | None, as_json: bool) -> i
     """Show what the code of a version enforces or changes about FLAG, nearest first."""
     from tools.source.toolset import rules_text
 
-    source = asyncio.run(_open(version, path))
+    source = asyncio.run(open_source(version, path))
     found = source.rules(flag)
     if as_json:
         family = source.family(flag)
@@ -142,93 +118,10 @@ def rules(flag: str, version: str | None, path: Path | None, as_json: bool) -> i
             }
             for rule in found
         ]
-        _print({"version": source.version, "flag": source.catalogue().get(flag).name, "rules": rows})
+        print_document({"version": source.version, "flag": source.catalogue().get(flag).name, "rules": rows})
     else:
-        click.echo(rules_text(found, source, flag, limit=len(found)))
+        say(rules_text(found, source, flag, limit=len(found)))
     return 0
-
-
-@click.command()
-@click.argument("command")
-@VERSION
-@HOST
-@TREE
-@JSON
-def check(command: str, version: str | None, host: str | None, path: Path | None, as_json: bool) -> int:
-    """Check the launch command COMMAND (quote it; `-` reads standard input) against a version."""
-    from tools.source import parse_launch
-    from tools.source.launch import check as checked
-
-    text = sys.stdin.read() if command == "-" else command
-    catalogue, rules_of_handlers, _ = _known(version, path, host)
-    found = checked(parse_launch(text, catalogue), catalogue, rules_of_handlers)
-    if as_json:
-        _print({"version": catalogue.version, "problems": [problem.document() for problem in found]})
-    else:
-        _say(found, f"sglang {catalogue.version} takes this command as it stands.")
-    return 3 if any(problem.severity == "error" for problem in found) else 0
-
-
-def _say(problems: tuple[Problem, ...], otherwise: str) -> None:
-    for problem in problems:
-        click.echo(f"{problem.severity:7} {problem.flag}: {problem.message}")
-        if problem.instead:
-            click.echo(f"        use {problem.instead}")
-        if problem.at:
-            click.echo(f"        {problem.at}{': ' + problem.quote if problem.quote else ''}")
-    if not problems:
-        click.echo(otherwise)
-
-
-@click.command()
-@click.argument("before")
-@click.argument("after")
-@click.option("--for", "command", metavar="COMMAND", help="What happens to this launch command.")
-@JSON
-def upgrade(before: str, after: str, command: str | None, as_json: bool) -> int:
-    """Show what changes from version BEFORE to version AFTER, for all flags or for one command."""
-    from tools.source import parse_launch
-    from tools.source.pools import pool_notes
-    from tools.source.upgrade import compare, for_command
-
-    old, _, old_source = _known(before, None)
-    new, new_rules, new_source = _known(after, None)
-    result = compare(old, new)
-    problems: tuple[Problem, ...] = ()
-    if command is not None:
-        _, problems = for_command(command, old, new, result, new_rules)
-        if old_source is not None and new_source is not None:
-            problems += asyncio.run(pool_notes(parse_launch(command, old), old_source, new_source))
-    if as_json:
-        _print(
-            {
-                "before": result.before,
-                "after": result.after,
-                "added": [flag.document() for flag in result.added],
-                "removed": [flag.document() for flag in result.removed],
-                "renamed": [change.document() for change in result.renamed],
-                "changed": [change.document() for change in result.changed],
-                "problems": [problem.document() for problem in problems],
-            }
-        )
-    elif command is not None:
-        _say(problems, f"nothing happens to this command from {before} to {after}.")
-    else:
-        click.echo(f"removed ({len(result.removed)}): {', '.join(flag.name for flag in result.removed) or 'none'}")
-        for change in result.renamed:
-            click.echo(f"renamed  {change.before} -> {change.after}  ({change.at})")
-        for change in result.changed:
-            row = change.document()
-            click.echo(
-                f"{change.what:8} {change.flag}: {_short(row['before'])} -> {_short(row['after'])}  ({change.at})"
-            )
-        click.echo(f"added ({len(result.added)}): {', '.join(flag.name for flag in result.added) or 'none'}")
-    return 3 if any(problem.severity == "error" for problem in problems) else 0
-
-
-def _short(value: Any) -> str:
-    text = ", ".join(str(each) for each in value) if isinstance(value, list) else repr(value)
-    return text if len(text) <= 160 else text[:157] + "..."
 
 
 @click.group()
@@ -242,7 +135,7 @@ def list_trees(as_json: bool) -> int:
     """List the cached trees."""
     trees = _store().trees()
     if as_json:
-        _print({"trees": trees})
+        print_document({"trees": trees})
         return 0
     for tree in trees:
         mib = tree["bytes"] / (1 << 20)
@@ -260,7 +153,7 @@ def fetch_trees(versions: tuple[str, ...]) -> int:
 
     async def each() -> None:
         for version in versions:
-            fetched = await _open(version, None)
+            fetched = await open_source(version, None)
             fetched.catalogue()
             click.echo(f"{fetched.version} {fetched.digest}")
 
@@ -275,7 +168,7 @@ def prune_trees(keep: tuple[str, ...], as_json: bool) -> int:
     """Remove cached trees; a release that is needed again is fetched again."""
     removed = _store().prune(set(keep))
     if as_json:
-        _print({"removed": removed})
+        print_document({"removed": removed})
     else:
         freed = sum(tree["bytes"] for tree in removed) / (1 << 20)
         click.echo(f"{len(removed)} trees removed, {freed:.1f} MiB.")

@@ -50,3 +50,22 @@ def test_the_tree_that_runs_is_the_one_that_is_read(tmp_path: Path, patched: Pat
     assert all(citation["checked"] for citation in made["citations"])
     again = sglscout(home, "resume", made["id"], "does --hicache-ratio exist?", "--json")
     assert again.exit in (0, 3), again.err
+
+
+def test_a_command_is_checked_against_the_tree_that_the_host_runs(tmp_path: Path, patched: Path) -> None:
+    args = patched / "srt" / "server_args.py"
+    moved = args.read_text().replace(f"{PATCH}  #", "self.max_running_requests = 56  #", 1)
+    args.write_text(moved)
+    done = sglscout(tmp_path / "home", "check", "--host", "local", "--json")
+    assert done.exit == 0, done.err
+    assert done.document["source"] == "host"
+    assert done.document["source_differs"] == ["changed srt/server_args.py"]
+    assert "--speculative-algorithm EAGLE3" in done.document["command"]
+    set_there = [each for each in done.document["problems"] if each["flag"] == "--max-running-requests"]
+    assert "max_running_requests = 56" in set_there[0]["message"]
+    given = sglscout(
+        tmp_path / "home", "check", "sglang serve --model-path m --nonsense 1", "--host", "local", "--json"
+    )
+    assert given.exit == 3
+    assert given.document["problems"][0]["flag"] == "--nonsense"
+    assert given.document["source"] == "host"

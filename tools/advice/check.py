@@ -89,7 +89,7 @@ def _flag(change: Change, case: _Case) -> Change:
     if not _FLAG.fullmatch(change.flag):
         raise _Refused(f"{change.flag!r} is not written as an option is")
     if case.catalogue is None:
-        raise _Refused("the options of the deployed version are not known; pass --source or --version")
+        raise _Refused("the options of the deployed version are not known; name its version or its tree")
     info = case.catalogue.lookup(change.flag)
     if info is None or change.flag not in info.spellings:
         near = case.catalogue.nearest(change.flag)

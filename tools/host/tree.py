@@ -26,9 +26,9 @@ async def fetch_tree(host: Host, package_folder: str) -> AsyncGenerator[bytes, N
     Raises Inconclusive when the folder cannot be packed there, and ConnectionLost when the stream broke off.
     """
     if not isinstance(host, ShellHost):
-        raise Inconclusive("a bundle holds no source tree.", "Pass --version V or --source PATH.")
+        raise Inconclusive("a bundle holds no source tree.", "Name a version or a tree.")
     if _FOLDER.fullmatch(package_folder) is None or ".." in package_folder:
-        raise Inconclusive(f"{package_folder!r} is no folder of a package.", "Pass --version V or --source PATH.")
+        raise Inconclusive(f"{package_folder!r} is no folder of a package.", "Name a version or a tree.")
     marker = secrets.token_hex(16).encode()
     opening, ending = b"%s begin\n" % marker, b"\n%s 0\n" % marker
     held = b""
@@ -46,9 +46,7 @@ async def fetch_tree(host: Host, package_folder: str) -> AsyncGenerator[bytes, N
                 yield held[: -len(ending)]
                 held = held[-len(ending) :]
     if not begun:
-        raise Inconclusive(
-            f"{package_folder} cannot be packed on {host.name}.", "Pass --version V, or --source PATH of a copy."
-        )
+        raise Inconclusive(f"{package_folder} cannot be packed on {host.name}.", "Name its version, or a copy of it.")
     if held != ending:
         raise ConnectionLost(host.name)
 

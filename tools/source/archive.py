@@ -28,7 +28,7 @@ async def taken_from_host(archive: AsyncIterator[bytes], version: str, store: Tr
         async for piece in archive:
             received += len(piece)
             if received > TREE_LIMIT_BYTES:
-                raise SourceUnavailable("the host's tree is larger than SGLang ever was.", "Pass --version instead.")
+                raise SourceUnavailable("the host's tree is larger than SGLang ever was.", "Name its version instead.")
             await asyncio.to_thread(spool.write, piece)
             store.progress("tree of the host", received, None)
         await asyncio.to_thread(spool.flush)
@@ -65,7 +65,7 @@ def _members(path: Path) -> Iterator[Entry]:
                     yield Entry(name, member.size, partial(_content, archive, member))
     except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
         raise SourceUnavailable(
-            f"the archive from the host is damaged: {error}.", "Try again, or pass --version."
+            f"the archive from the host is damaged: {error}.", "Try again, or name its version."
         ) from error
 
 
@@ -85,5 +85,5 @@ def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
         return stream.read(FILE_LIMIT_BYTES + 1)
     except (tarfile.TarError, EOFError, zlib.error) as error:
         raise SourceUnavailable(
-            f"the archive from the host is damaged: {error}.", "Try again, or pass --version."
+            f"the archive from the host is damaged: {error}.", "Try again, or name its version."
         ) from error

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from tools.entry_point import options_begin
 from tools.source.catalogue import Dynamic, Flag, FlagCatalogue
 from tools.source.foreign import FOREIGN
 from tools.source.rule_scan import CALLED, Rule
+from tools.source.values import FILLED_LATER, range_problem, read_value, value_problem
 from tools.source.weigh import UNKNOWN, holds, value_of
 from transcripts.errors import UsageError
 
@@ -35,8 +36,7 @@ Kind = Literal[
 ]
 ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*=.*", re.S)
 NUMBER: Final = re.compile(r"-\d+(?:\.\d*)?|-\.\d+")
-FILLED_LATER: Final = re.compile(r"\$|<[^>]+>|\{\{")
-STARTS: Final = ("sglang.launch_server", "launch_server.py", "sglang/launch_server.py", "serve")
+NESTING: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,27 +84,49 @@ class Problem:
 def arguments_of(command: str | Sequence[str]) -> tuple[str, ...]:
     """The server's own arguments in a command line: what follows `sglang.launch_server` or `sglang serve`.
 
-    Raises UsageError for text that a shell could not split.
+    Options alone are taken as they are. Raises UsageError for text that a shell could not split, and for a command
+    that starts something else.
     """
-    if isinstance(command, str):
-        try:
-            words = shlex.split(command.replace("\\\r\n", " ").replace("\\\n", " "))
-        except ValueError as error:
-            raise UsageError(f"the command cannot be split: {error}.", "Check its quotes.") from error
-    else:
-        words = list(command)
-    for place, word in enumerate(words):
-        named = word in STARTS or word.endswith(("/launch_server.py", "sglang.launch_server"))
-        if named and (word != "serve" or (place and words[place - 1].rpartition("/")[2] == "sglang")):
-            return tuple(_until_shell(words[place + 1 :]))
+    words = _split(command) if isinstance(command, str) else list(command)
+    found = _server_words(words)
+    if found is not None:
+        return found
     first = next((place for place, word in enumerate(words) if word.startswith("-")), len(words))
-    if first < len(words) and not any(_is_program(word) for word in words[:first]):
-        return tuple(_until_shell([word for word in words[:first] if not ASSIGNMENT.fullmatch(word)] + words[first:]))
+    if first == len(words) or any(ASSIGNMENT.fullmatch(word) is None for word in words[:first]):
+        said = f"{' '.join(words[:2])!r} starts something else" if words else "it is empty"
+        raise UsageError(
+            f"no SGLang command in it; {said}.",
+            "Give `python3 -m sglang.launch_server …`, `sglang serve …`, or the options of one alone.",
+        )
     return tuple(_until_shell(words[first:]))
 
 
-def _is_program(word: str) -> bool:
-    return word.rpartition("/")[2].startswith(("python", "sglang", "docker", "podman", "env", "exec", "nohup"))
+def _split(text: str) -> list[str]:
+    try:
+        return shlex.split(text.replace("\\\r\n", " ").replace("\\\n", " "))
+    except ValueError as error:
+        raise UsageError(f"the command cannot be split: {error}.", "Check its quotes.") from error
+
+
+def _server_words(words: Sequence[str], depth: int = 0) -> tuple[str, ...] | None:
+    """The server's arguments, also in the text that a word carries (`bash -lc "…"`); None where no server is started.
+
+    A positional model of `sglang serve MODEL` is given its option (sglang 0.5.23 cli/serve.py).
+    """
+    begin = options_begin(words)
+    if begin is not None:
+        own = _until_shell(list(words[begin:]))
+        positional = own and words[begin - 1] == "serve" and not own[0].startswith("-")
+        return ("--model-path", *own) if positional else tuple(own)
+    for word in words if depth < NESTING else ():
+        if " " in word and "sglang" in word:
+            try:
+                inner = _server_words(_split(word), depth + 1)
+            except UsageError:
+                continue
+            if inner is not None:
+                return inner
+    return None
 
 
 def _until_shell(words: list[str]) -> list[str]:
@@ -208,57 +230,36 @@ def _names(launch: Launch, catalogue: FlagCatalogue) -> list[Problem]:
 
 def _given(launch: Launch, catalogue: FlagCatalogue) -> list[Problem]:
     found: list[Problem] = []
-    seen: dict[str, Given] = {}
+    places: dict[str, list[Given]] = {}
     for each in launch.given:
-        flag = each.flag
-        if each.typed not in flag.names:
-            full = next(name for name in flag.names if name.startswith(each.typed))
-            said = f"{each.typed} is taken as an abbreviation of {full}; a later version may read it otherwise"
-            found.append(Problem("abbreviation", "note", each.typed, said, full, flag.at))
-        if flag.deprecated:
-            said = f"{flag.name} is deprecated: {' '.join(flag.deprecated.split())[:200]}"
-            found.append(Problem("deprecated", "warning", flag.name, said, flag.replacement or "", flag.at))
-        wrong = value_problem(flag, each.values)
-        if wrong:
-            found.append(Problem("value", "error", flag.name, wrong, at=flag.at))
-        earlier = seen.get(flag.dest)
-        if earlier is not None and earlier.values != each.values:
-            said = f"{flag.name} is given twice; {' '.join(each.values) or 'the last one'} counts"
-            found.append(Problem("repeated", "warning", flag.name, said))
-        seen[flag.dest] = each
+        places.setdefault(each.flag.dest, []).append(each)
+    for typed in places.values():
+        last = typed[-1]
+        if len(typed) > 1:
+            said = ", ".join(" ".join(each.values) or each.typed for each in typed)
+            times = "twice" if len(typed) == 2 else f"{len(typed)} times"
+            said = f"{last.typed} is given {times} ({said}); the last one counts"
+            same = all(each.values == last.values for each in typed)
+            found.append(Problem("repeated", "note" if same else "warning", last.flag.name, said))
+        for each in typed:
+            found += _of_one(each, counts=each is last)
+    return list(dict.fromkeys(found))
+
+
+def _of_one(each: Given, *, counts: bool) -> list[Problem]:
+    """What is wrong with one option as typed; whether its value makes sense is asked of the one that counts."""
+    flag = each.flag
+    found: list[Problem] = []
+    if each.typed not in flag.names:
+        full = next(name for name in flag.names if name.startswith(each.typed))
+        found.append(Problem("abbreviation", "note", each.typed, f"read as {full}", full, flag.at))
+    if flag.deprecated:
+        said = f"{flag.name} is deprecated: {' '.join(flag.deprecated.split())[:200]}"
+        found.append(Problem("deprecated", "warning", flag.name, said, flag.replacement or "", flag.at))
+    wrong = value_problem(flag, each.values) or (range_problem(flag, each.values) if counts else "")
+    if wrong:
+        found.append(Problem("value", "error", flag.name, wrong, at=flag.at))
     return found
-
-
-def value_problem(flag: Flag, values: Sequence[str]) -> str:
-    """What is wrong with the values of a flag; empty if nothing is."""
-    if flag.nargs == 0:
-        return f"{flag.name} takes no value, {values[0]!r} is given" if values else ""
-    if not values and flag.nargs not in ("?", "*"):
-        return f"{flag.name} needs a value"
-    if isinstance(flag.nargs, int) and len(values) != flag.nargs:
-        return f"{flag.name} needs {flag.nargs} values"
-    for value in values:
-        if FILLED_LATER.search(value):
-            continue
-        try:
-            typed = _typed(flag, value)
-        except ValueError:
-            return f"{flag.name} takes {flag.type}, {value!r} is none"
-        if isinstance(flag.choices, tuple) and typed not in flag.choices:
-            return f"{flag.name} takes {', '.join(str(choice) for choice in flag.choices)}; {value!r} is none of them"
-    return ""
-
-
-def _typed(flag: Flag, value: str) -> Any:
-    """A value as the parser would read it. Raises ValueError."""
-    match flag.type:
-        case "int":
-            return int(value)
-        case "float":
-            return float(value)
-        case "json.loads" | "loads":
-            return json.loads(value)
-    return value
 
 
 def _missing(launch: Launch, catalogue: FlagCatalogue) -> list[Problem]:
@@ -286,7 +287,7 @@ def values_of(launch: Launch, catalogue: FlagCatalogue) -> tuple[dict[str, Any],
             values[dest] = not (each.typed.startswith("--no-") or each.flag.default is True)
             continue
         try:
-            typed = [_typed(each.flag, value) for value in each.values]
+            typed = [read_value(each.flag, value) for value in each.values]
         except ValueError:
             values.pop(dest, None)
             continue

@@ -33,12 +33,16 @@ def read_flags(modules: Modules, version: str) -> FlagCatalogue:
     folder = Folder(modules)
     owner = None if module is None else _class(module.tree)
     if module is None or owner is None:
-        raise SourceUnavailable(f"{SERVER_ARGS} of this tree defines no ServerArgs.", "Pass --source or --version.")
+        raise SourceUnavailable(
+            f"{SERVER_ARGS} of this tree defines no ServerArgs.", "Name another version or another tree."
+        )
     record = ClassRef(module, owner)
     reader = _Reader(folder, record)
     method = folder.class_attribute(record, "add_cli_args")
     if not isinstance(method, FunctionRef):
-        raise SourceUnavailable(f"{SERVER_ARGS} of this tree has no add_cli_args.", "Pass --source or --version.")
+        raise SourceUnavailable(
+            f"{SERVER_ARGS} of this tree has no add_cli_args.", "Name another version or another tree."
+        )
     reader.follow(method.node.body, Scope(method.module))
     names = tuple(declared.name for declared in fields_of(record, folder))
     return FlagCatalogue(version, tuple(reader.flags), names)

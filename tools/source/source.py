@@ -218,7 +218,7 @@ async def obtain(
         elif version:
             placed = await asyncio.to_thread(store.release, version)
         else:
-            raise UsageError("which SGLang to read is not known.", "Pass --version V or --source PATH.")
+            raise UsageError("which SGLang to read is not known.", "Name a version or a tree.")
     except asyncio.CancelledError:
         stop.set()
         raise

@@ -6,6 +6,7 @@ share all but one of their words and take the same kind of value.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -62,6 +63,22 @@ class Upgrade:
     removed: tuple[Flag, ...]
     renamed: tuple[Change, ...]
     changed: tuple[Change, ...]
+
+    @property
+    def direction(self) -> str:
+        """`upgrade`, `downgrade`, or `the same` where both are one version."""
+        old, new = _order(self.before), _order(self.after)
+        return "the same" if old == new else "downgrade" if new < old else "upgrade"
+
+
+def _order(version: str) -> tuple[tuple[int, ...], int]:
+    """Sorts versions as they were released: candidates before the release, posts after it."""
+    release = re.match(r"v?(\d+(?:\.\d+)*)(?:(rc|a|b)(\d+)|\.?post(\d+))?", version)
+    if release is None:
+        return (), 0
+    numbers = tuple(int(part) for part in release[1].split("."))
+    early, post = release[3], release[4]
+    return numbers, int(early) - 1000 if early else int(post or 0)
 
 
 def compare(old: FlagCatalogue, new: FlagCatalogue) -> Upgrade:

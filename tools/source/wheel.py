@@ -31,7 +31,7 @@ PLATFORMS: Final = (
     "any",
 )
 PYTHONS: Final = ("3.12", "3.10")
-ELSEWHERE: Final = "Pass --source with a folder or a .whl file of that version, or --version with another one."
+ELSEWHERE: Final = "Name a folder or a .whl file of that version, or another version."
 Progress = Callable[[str, int, int | None], None]
 
 

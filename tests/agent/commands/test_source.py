@@ -8,6 +8,7 @@ from click.testing import CliRunner
 
 from agent.cli import cli
 from tests.tools.source.trees import cache, tree
+from transcripts.errors import ScoutError, UsageError
 
 
 @pytest.fixture(autouse=True)
@@ -54,6 +55,49 @@ def test_upgrade_is_one_document() -> None:
     found = document("upgrade", "0.5.9", "0.5.23", "--for", "sglang serve --model-path m --cuda-graph-max-bs 8")
     assert found["problems"][0]["instead"] == "--cuda-graph-max-bs-decode"
     assert len(found["added"]) > 100
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("upgrade", "0.5.9", "0.5.23"),
+        (
+            "upgrade",
+            "0.5.9",
+            "0.5.23",
+            "--for",
+            "sglang serve --model-path m --cuda-graph-max-bs 8 --enable-dp-attention",
+        ),
+        ("rules", "hicache-ratio", "--version", "0.5.9"),
+        ("flags", "speculative", "--version", "0.5.23"),
+        ("check", "sglang serve --model-path m --kv-cache-dtype x", "--version", "0.5.23"),
+    ],
+)
+def test_text_is_folded_at_the_width_of_the_terminal(words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = CliRunner().invoke(cli, words, standalone_mode=False).stdout.splitlines()
+    assert shown
+    assert [line for line in shown if len(line) > 80 and " " in line.strip()] == []
+
+
+def test_a_step_back_is_called_a_downgrade() -> None:
+    assert document("upgrade", "0.5.23", "0.5.9")["direction"] == "downgrade"
+    shown = CliRunner().invoke(cli, ["upgrade", "0.5.23", "0.5.9"], standalone_mode=False).stdout
+    assert shown.startswith("downgrade from sglang 0.5.23 to 0.5.9\n")
+
+
+@pytest.mark.parametrize(
+    "words", [("flags",), ("rules", "page-size"), ("check", "sglang serve"), ("flags", "--version", "9.9.9")]
+)
+def test_an_error_names_the_options_of_the_command_at_hand(words: tuple[str, ...]) -> None:
+    ran = CliRunner().invoke(cli, words, standalone_mode=False)
+    assert isinstance(ran.exception, ScoutError)
+    assert "--version V or --source PATH" in str(ran.exception)
+
+
+def test_a_check_needs_a_command() -> None:
+    ran = CliRunner().invoke(cli, ["check", "--version", "0.5.9"], standalone_mode=False)
+    assert isinstance(ran.exception, UsageError)
 
 
 def test_cached_trees_are_listed() -> None:

@@ -4,11 +4,12 @@ import asyncio
 
 import pytest
 
-from tests.tools.source.trees import tree
+from tests.tools.source.trees import VERSIONS, tree
 from tools.source import Problem, check_command
 from tools.source.launch import arguments_of, parse_launch
 from tools.source.pools import pool_notes
-from tools.source.upgrade import compare, for_command
+from tools.source.upgrade import Upgrade, compare, for_command
+from tools.source.values import range_of
 from transcripts.errors import UsageError
 
 START = "python3 -m sglang.launch_server --model-path m"
@@ -31,6 +32,17 @@ def problems(command: str, version: str = "0.5.9") -> dict[tuple[str, str], Prob
         ("--page-size", ("value", "--page-size"), ""),
         ("--trust-remote-code --page-size 2 --page-size 4", ("repeated", "--page-size"), ""),
         ("stray", ("stray", "stray"), ""),
+        ("--mem-fraction-static 5", ("value", "--mem-fraction-static"), ""),
+        ("--mem-fraction-static 0.0", ("value", "--mem-fraction-static"), ""),
+        ("--mem-fraction-static nan", ("value", "--mem-fraction-static"), ""),
+        ("--port 99999", ("value", "--port"), ""),
+        ("--nccl-port 0", ("value", "--nccl-port"), ""),
+        ("--page-size 0", ("value", "--page-size"), ""),
+        ("--tp -3", ("value", "--tensor-parallel-size"), ""),
+        ("--max-running-requests=-4", ("value", "--max-running-requests"), ""),
+        ("--cuda-graph-bs 1 0 8", ("value", "--cuda-graph-bs"), ""),
+        ("--hicache-ratio -1", ("value", "--hicache-ratio"), ""),
+        ("--swa-full-tokens-ratio 1.5", ("value", "--swa-full-tokens-ratio"), ""),
     ],
 )
 def test_what_is_wrong_is_named(command: str, key: tuple[str, str], instead: str) -> None:
@@ -39,9 +51,44 @@ def test_what_is_wrong_is_named(command: str, key: tuple[str, str], instead: str
     assert found[key].instead == instead
 
 
-def test_a_sound_command_has_no_error() -> None:
-    command = "--tp-size 8 --mem-fraction-static 0.88 --json-model-override-args '{\"a\": -1}' --random-seed -5"
-    assert not [each for each in problems(command).values() if each.severity == "error"]
+@pytest.mark.parametrize(
+    ("version", "command"),
+    [
+        ("0.5.9", "--tp-size 8 --mem-fraction-static 0.88 --json-model-override-args '{\"a\": -1}' --random-seed -5"),
+        (
+            "0.5.9",
+            "--chunked-prefill-size -1 --hicache-size 0 --node-rank 0 --offload-group-size -1 --cpu-offload-gb 0",
+        ),
+        ("0.5.23", "--context-length 25.6k --max-total-tokens 1Mi --media-url-max-file-size-mb 0"),
+        ("0.5.23", "--speculative-domino-candidate-pool-size 0 --hicache-host-memory-fraction 1.0"),
+    ],
+)
+def test_a_sound_command_has_no_error(version: str, command: str) -> None:
+    assert not [each for each in problems(command, version).values() if each.severity == "error"]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_default_and_choice_lies_in_its_range(version: str) -> None:
+    for flag in tree(version).catalogue().flags:
+        known = [*(flag.choices if isinstance(flag.choices, tuple) else ()), flag.default]
+        lies = range_of(flag)
+        assert lies is None or all(lies.holds(each) for each in known if isinstance(each, int | float)), flag
+
+
+def test_of_a_flag_given_again_the_last_one_counts_and_that_is_said_once() -> None:
+    found = check_command(f"{START} --tp -3 --tp 2 --tp-size=4", tree("0.5.9"))
+    assert [(each.kind, each.severity) for each in found] == [("repeated", "warning"), ("abbreviation", "note")]
+    assert "--tp-size is given 3 times (-3, 2, 4); the last one counts" in found[0].message
+    assert not check_command(f"{START} --tp-size 4", tree("0.5.9"))
+
+
+@pytest.mark.parametrize(
+    "command", ["", "  ", "foo", "vllm serve foo", "vllm serve foo --tp 8", "ls -la", "python3 x.py --tp 2"]
+)
+def test_a_command_of_something_else_is_a_usage_error(command: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        check_command(command, tree("0.5.9"))
+    assert "no SGLang command in it" in caught.value.message
 
 
 def test_a_missing_model_is_an_error() -> None:
@@ -83,6 +130,8 @@ def test_a_value_filled_in_later_is_not_judged() -> None:
         ("docker run -p 3:3 img python3 -m sglang.launch_server --tp 2 \\\n  --host ::", ("--tp", "2", "--host", "::")),
         ("sglang serve --model-path a/b && echo done", ("--model-path", "a/b")),
         ("--tp-size 2", ("--tp-size", "2")),
+        ("bash -lc 'cd /srv && exec python3 -m sglang.launch_server --tp 2'", ("--tp", "2")),
+        ("sglang serve a/b --tp 2", ("--model-path", "a/b", "--tp", "2")),
         ("exec /opt/venv/bin/python /opt/sglang/launch_server.py --tp 2 > log", ("--tp", "2")),
     ],
 )  # fmt: skip
@@ -125,6 +174,21 @@ def test_an_upgrade_tells_what_becomes_of_a_command() -> None:
 def cited(problem: Problem) -> tuple[str, int, str]:
     path, _, line = problem.at.partition(":")
     return path, int(line), problem.quote
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "direction"),
+    [
+        ("0.5.9", "0.5.23", "upgrade"),
+        ("0.5.23", "0.5.9", "downgrade"),
+        ("0.5.9", "0.5.9", "the same"),
+        ("0.5.10rc0", "0.5.10", "upgrade"),
+        ("0.5.10.post1", "0.5.10", "downgrade"),
+        ("0.4.6.post5", "0.5.1", "upgrade"),
+    ],
+)
+def test_a_step_to_an_older_version_is_called_a_downgrade(before: str, after: str, direction: str) -> None:
+    assert Upgrade(before, after, (), (), (), ()).direction == direction
 
 
 def test_the_same_version_changes_nothing() -> None:

@@ -1,0 +1,202 @@
+"""`check` and `upgrade`: a launch command held against the code of a version or a host; what versions change."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agent.commands.source import JSON, TREE, VERSION, known, print_document, say
+from transcripts.errors import HostError, Inconclusive, UsageError
+
+if TYPE_CHECKING:
+    from agent.views.layout import Line
+    from tools.source import FlagCatalogue, Rule, Source
+    from tools.source.launch import Problem
+    from tools.source.upgrade import Upgrade
+    from transcripts.facts import Facts
+
+
+@dataclass(frozen=True, slots=True)
+class Deployed:
+    """What a host runs: its tree where it could be read, the version its files tell, its command line."""
+
+    source: Source | None
+    version: str
+    command: str
+
+
+@click.command()
+@click.argument("command", required=False)
+@VERSION
+@click.option(
+    "--host", metavar="H", help="The tree that this host runs, [user@]host[:port] or `local`; and its command line."
+)
+@TREE
+@JSON
+def check(command: str | None, version: str | None, host: str | None, path: Path | None, as_json: bool) -> int:
+    """Check the launch command COMMAND (quote it; `-` reads standard input) against a version.
+
+    Without COMMAND, what --host runs is checked against the tree it was started from, patched or not.
+    """
+    from agent.deployed import differs
+    from tools.source import parse_launch
+    from tools.source.launch import check as checked
+
+    deployed = asyncio.run(_deployed(host, version, path)) if host is not None else None
+    if deployed is not None and command is None:
+        command = deployed.command
+    if command is None:
+        raise UsageError("there is no launch command to check.", "Give it in quotes, `-`, or --host H alone.")
+    catalogue, rules, source = _judge(deployed, version, path)
+    text = sys.stdin.read() if command == "-" else command
+    found = checked(parse_launch(text, catalogue), catalogue, rules)
+    local = differs(source) if source is not None else ()
+    if as_json:
+        document: dict[str, Any] = {"version": catalogue.version, "problems": [each.document() for each in found]}
+        if deployed is not None:
+            origin = source.origin if source is not None else "release"
+            document |= {"source": origin, "source_differs": list(local), "command": text}
+        print_document(document)
+    else:
+        if deployed is not None and deployed.command == text:
+            say(f"{host} runs: {text}")
+        if local:
+            say(f"the tree of {host} is not the release {catalogue.version}: {', '.join(local)}")
+        _say_problems(found, f"sglang {catalogue.version} takes this command as it stands.")
+    return 3 if any(problem.severity == "error" for problem in found) else 0
+
+
+def _judge(
+    deployed: Deployed | None, version: str | None, path: Path | None
+) -> tuple[FlagCatalogue, Sequence[Rule], Source | None]:
+    """Flags, handler rules and tree to hold a command against: what was named, else what the host runs."""
+    if deployed is None or version is not None or path is not None:
+        return known(version, path)
+    if deployed.source is not None:
+        return deployed.source.catalogue(), deployed.source.handler_rules(), deployed.source
+    return known(deployed.version, None)
+
+
+async def _deployed(target: str, version: str | None, path: Path | None) -> Deployed:
+    """One look at a host. Raises HostError, Inconclusive when it does not tell what runs there."""
+    from agent.deployed import facts_of, tree_of
+    from agent.settings import load_settings
+    from agent.views.watching import download_progress
+    from tools.host import connect
+
+    async with connect(target) as host:
+        facts = await facts_of(host)
+        tells, source = facts.text("version"), None
+        if version is None and path is None:
+            try:
+                cache = load_settings("playbook").cache
+                source = await tree_of(host, facts, tells, cache, download_progress(sys.stderr))
+            except (Inconclusive, HostError) as error:
+                click.echo(f"the tree on {target} was not read, the release is read instead: {error.message}", err=True)
+            if source is None and not tells:
+                raise Inconclusive(
+                    f"which SGLang {target} runs was not found out.", "Pass --version V or --source PATH."
+                )
+    return Deployed(source, tells, _running(facts, target))
+
+
+def _running(facts: Facts, target: str) -> str:
+    """The command line that a host's server was started with. Raises Inconclusive."""
+    command = facts.text("launch_argv")
+    if not command:
+        raise Inconclusive(f"no SGLang server runs on {target}.", "Give the launch command to check.")
+    return command
+
+
+def _say_problems(problems: Sequence[Problem], otherwise: str) -> None:
+    from agent.views.layout import Page
+    from agent.views.terminal import console
+
+    if not problems:
+        say(otherwise)
+        return
+    console().print(Page(lambda width: [line for each in problems for line in _problem(each, width)]))
+
+
+def _problem(problem: Problem, width: int) -> Iterator[Line]:
+    from agent.views.layout import paragraph
+
+    said = problem.message if problem.message.startswith(problem.flag) else f"{problem.flag}: {problem.message}"
+    yield from paragraph(f"{problem.severity:7} {said}", width, hanging=8)
+    if problem.kind == "abbreviation":
+        return
+    if problem.instead:
+        yield from paragraph(f"use {problem.instead}", width, 8)
+    if problem.at:
+        yield from paragraph(f"{problem.at}{': ' + problem.quote if problem.quote else ''}", width, 8, 2)
+
+
+@click.command()
+@click.argument("before")
+@click.argument("after")
+@click.option("--for", "command", metavar="COMMAND", help="What happens to this launch command.")
+@JSON
+def upgrade(before: str, after: str, command: str | None, as_json: bool) -> int:
+    """Show what changes from version BEFORE to version AFTER, for all flags or for one command."""
+    from tools.source import parse_launch
+    from tools.source.pools import pool_notes
+    from tools.source.upgrade import compare, for_command
+
+    old, _, old_source = known(before, None)
+    new, new_rules, new_source = known(after, None)
+    result = compare(old, new)
+    problems: tuple[Problem, ...] = ()
+    if command is not None:
+        _, problems = for_command(command, old, new, result, new_rules)
+        if old_source is not None and new_source is not None:
+            problems += asyncio.run(pool_notes(parse_launch(command, old), old_source, new_source))
+    if as_json:
+        print_document(
+            {
+                "before": result.before,
+                "after": result.after,
+                "direction": result.direction,
+                "added": [flag.document() for flag in result.added],
+                "removed": [flag.document() for flag in result.removed],
+                "renamed": [change.document() for change in result.renamed],
+                "changed": [change.document() for change in result.changed],
+                "problems": [problem.document() for problem in problems],
+            }
+        )
+    else:
+        say(f"{result.direction} from sglang {result.before} to {result.after}")
+        if command is not None:
+            _say_problems(problems, "nothing happens to this command.")
+        else:
+            _say_changes(result)
+    return 3 if any(problem.severity == "error" for problem in problems) else 0
+
+
+def _say_changes(result: Upgrade) -> None:
+    from agent.views.layout import Page, paragraph
+    from agent.views.terminal import console
+
+    def lines(width: int) -> Iterator[Line]:
+        removed = ", ".join(flag.name for flag in result.removed) or "none"
+        yield from paragraph(f"removed ({len(result.removed)}): {removed}", width, hanging=9)
+        for change in result.renamed:
+            yield from paragraph(f"renamed  {change.before} -> {change.after}  ({change.at})", width, hanging=9)
+        for change in result.changed:
+            row = change.document()
+            what = f"{_short(row['before'])} -> {_short(row['after'])}"
+            yield from paragraph(f"{change.what:8} {change.flag}: {what}  ({change.at})", width, hanging=9)
+        added = ", ".join(flag.name for flag in result.added) or "none"
+        yield from paragraph(f"added ({len(result.added)}): {added}", width, hanging=9)
+
+    console().print(Page(lines))
+
+
+def _short(value: Any) -> str:
+    text = ", ".join(str(each) for each in value) if isinstance(value, list) else repr(value)
+    return text if len(text) <= 160 else text[:157] + "..."
