@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 
+from agent.deployed import Progress
 from agent.document import document
 from agent.grounding import grounded
 from agent.loop import Agent
@@ -15,7 +16,7 @@ from agent.roles.researcher import researcher_toolbox
 from agent.session import Session
 from agent.settings import Settings
 from agent.tasks import Tasks, call_again, run_task
-from agent.workbench import Progress, Workbench
+from agent.workbench import Workbench
 from prompts import prompt
 from transcripts.errors import ScoutError
 from transcripts.facts import Facts

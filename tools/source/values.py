@@ -18,7 +18,7 @@ from tools.source.catalogue import Flag
 
 FILLED_LATER: Final = re.compile(r"\$|<[^>]+>|\{\{")
 _READABLE: Final = re.compile(r"(\d+)(?:(\.\d+)?(k|M|G|T)|(Ki|Mi|Gi|Ti))")
-_POWERS: Final = {letter: power for power, letter in enumerate("kMGT", 1)}
+_POWERS: Final = {"k": 1, "M": 2, "G": 3, "T": 4}
 _NUMBERS: Final = ("int", "float", "human_readable_int")
 _SAID_RANGE: Final = re.compile(
     r"(?:range|between|value)s?\s*(?:is|of|must be)?\s*([\[(])?(-?\d+(?:\.\d+)?)\s*(?:,|and|to)\s*"
@@ -128,8 +128,8 @@ def _readable(text: str) -> int:
     if found is None:
         return int(text)
     if found[4]:
-        return int(found[1]) * 1024 ** _POWERS[found[4][0].replace("K", "k")]
-    return round(float(found[1] + (found[2] or "")) * 1000 ** _POWERS[found[3]])
+        return int(found[1]) << 10 * _POWERS[found[4][0].replace("K", "k")]
+    return round(float(found[1] + (found[2] or "")) * 10.0 ** (3 * _POWERS[found[3]]))
 
 
 def value_problem(flag: Flag, values: Sequence[str]) -> str:
