@@ -17,9 +17,9 @@ from agent.loop import Agent
 from agent.reports import numbered, outcome, shown
 from agent.session import Session
 from tools.toolbox import Arguments, Emit, Tool, ToolRefused
-from transcripts.errors import Inconclusive, LimitReached, ScoutError
+from transcripts.errors import LimitReached, ScoutError
 from transcripts.ids import new_id
-from transcripts.records import Concluded, Delivered, Limits, Opened, Said, TaskChanged
+from transcripts.records import Concluded, Delivered, Limits, Opened, Said, TaskChanged, Usage
 from transcripts.store import BusyError, Store
 
 POOL: Final = 3
@@ -190,18 +190,31 @@ class Tasks:
         )
 
     async def _run(self, identity: str, arguments: TaskArguments, follow_up: str, emit: Emit) -> str:
-        async with self._slots:
-            try:
-                session = self._open(identity, arguments, follow_up, await self.source())
-            except BusyError as error:
-                raise ToolRefused(str(error)) from error
-            except Inconclusive as error:  # no tree to read: the task ends before it began, under its id
-                emit(TaskChanged(id=identity, status="failed"))
-                return outcome(identity, "failed", str(error))
-            with session:
-                session.watchers.append(lambda record: self.watch(identity, record))
-                emit(TaskChanged(id=identity, status="running", background=arguments.background))
-                return await self._work(session, emit)
+        """One run of a task from waiting for its turn to its outcome. Whatever ends it is on the parent's record."""
+        try:
+            async with self._slots:
+                with self._open(identity, arguments, follow_up, await self.source()) as session:
+                    session.watchers.append(lambda record: self.watch(identity, record))
+                    emit(TaskChanged(id=identity, status="running", background=arguments.background))
+                    return await self._work(session, emit)
+        except asyncio.CancelledError:
+            ended: Literal["cancelled", "interrupted"] = "cancelled" if identity in self._cancelled else "interrupted"
+            usage = self._usage(identity)
+            emit(TaskChanged(id=identity, status=ended, turns=usage.turns, usage=usage))
+            raise
+        except BusyError as error:
+            raise ToolRefused(str(error)) from error
+        except ScoutError as error:  # no tree to read, no room on the disk: it ends under its id all the same
+            usage = self._usage(identity)
+            emit(TaskChanged(id=identity, status="failed", turns=usage.turns, usage=usage))
+            return outcome(identity, "failed", str(error))
+
+    def _usage(self, identity: str) -> Usage:
+        """What a task has used in all its runs, from its own records."""
+        if identity not in self.store.ids():
+            return Usage()
+        replies = (record["usage"] for record in self.store.read(identity) if record["type"] == "replied")
+        return sum((Usage.model_validate(each) for each in replies), Usage())
 
     def _open(self, identity: str, arguments: TaskArguments, follow_up: str, source: dict[str, object]) -> Session:
         """The task's own transcript, with the follow-up; made here, from the parent's record, for one that has none.
@@ -232,13 +245,7 @@ class Tasks:
         return session
 
     async def _work(self, session: Session, emit: Emit) -> str:
-        try:
-            status, text = await run_task(await self.make(session))
-        except asyncio.CancelledError:
-            usage = session.case.usage
-            ended: Literal["cancelled", "interrupted"] = "cancelled" if session.id in self._cancelled else "interrupted"
-            emit(TaskChanged(id=session.id, status=ended, turns=usage.turns, usage=usage))
-            raise
+        status, text = await run_task(await self.make(session))
         report = session.case.reports.get(session.id)
         if report is not None:
             report = numbered(report, len(self.parent.case.citations))

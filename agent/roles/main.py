@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from agent import advise, merge
 from agent.roles.calculate import calculated
 from agent.session import Session
 from agent.tasks import Tasks
+from agent.views.words import visible
 from agent.workbench import Workbench
 from prompts import prompt
 from tools.host.look import Observation
@@ -90,6 +92,7 @@ class _Desk:
 
     def __init__(self, bench: Workbench) -> None:
         self._bench = bench
+        self._asking = asyncio.Lock()
 
     @property
     def _session(self) -> Session:
@@ -191,20 +194,27 @@ class _Desk:
         from tools.host.policy import judge, lookup_command, read_lookup, settle
 
         host = await self._bench.host()
-        verdict = judge(arguments.command)
+        verdict, real = judge(arguments.command), dict[str, tuple[str, ...]]()
         if verdict.kind != "deny" and verdict.paths:  # a link may lead where the word does not say
-            found = await host.run(lookup_command(verdict))
-            verdict = settle(verdict, read_lookup(verdict, found.text))
+            real = read_lookup(verdict, (await host.run(lookup_command(verdict))).text)
+            verdict = settle(verdict, real)
         if verdict.kind == "deny":
             raise ToolRefused(f"deny: {verdict.reason}.", "Only the published read-only commands run.")
         if verdict.kind == "ask":
-            if not await self._bench.approve(arguments.command, verdict.reason):
-                raise ToolRefused(f"ask: {verdict.reason}.", "The operator did not agree; do not ask for it again.")
-            emit(Note(text=f"the operator agreed to: {arguments.command}"))
+            await self._agreed(arguments.command, verdict.reason, real, emit)
         result = await host.run(verdict.command)
         text = self._session.transcript.redact(result.text)
         evidence = _take(self._bench, replace(result, command=arguments.command, text=text), emit)
         return f"{evidence.id}, exit {evidence.exit}:\n{evidence.text}"
+
+    async def _agreed(self, command: str, reason: str, real: Mapping[str, tuple[str, ...]], emit: Emit) -> None:
+        """The operator's yes, one question at a time: the command whole, which is plain ASCII, and where links lead."""
+        links = [f"{word} is {', '.join(names)}" for word, names in real.items() if names not in ((), (word,))]
+        async with self._asking:
+            agreed = await self._bench.approve(command, visible("; ".join([reason, *links])))
+        if not agreed:
+            raise ToolRefused(f"ask: {reason}.", "The operator did not agree; do not ask for it again.")
+        emit(Note(text=f"the operator agreed to: {command}"))
 
 
 def _only_partly_seen(evidence: Iterable[Evidence]) -> Iterator[str]:
