@@ -150,3 +150,25 @@ def test_the_fraction_falls_by_what_the_allocation_lacked() -> None:
     assert isinstance(first, float)
     assert isinstance(second, float)
     assert second < first < 0.91
+
+
+def test_a_queue_with_room_in_the_pool_names_no_limit_that_was_not_seen() -> None:
+    load = (fact("decode_lines", 30), fact("running_max", 48), fact("running_p95", 48), fact("queue_p95", 17))
+    assessment = diagnosis.weigh(Facts((*load, fact("usage_p95", 0.6), fact("usage_p50", 0.6))))
+    assert assessment.kind == "abstain"
+    assert assessment.hypotheses[0].label == "perf.admission_too_conservative"
+
+
+def test_fewer_running_than_allowed_with_a_queue_and_room_is_admission() -> None:
+    facts = [one for one in SLOTS if not one.name.startswith(("running_m", "running_p", "pinned"))]
+    below = Facts((*facts, fact("running_p95", 20), fact("running_max", 20), fact("pinned_share", 0.0)))
+    assert diagnosis.weigh(below).label == "perf.admission_too_conservative"
+
+
+def test_a_limit_is_never_lowered_above_what_runs() -> None:
+    thrown_back = (fact("running_p95", 19), fact("running_max", 20), fact("retractions", 40), fact("running_limit", 48))
+    for label in ("retraction.admission_too_aggressive", "retraction.kv_pool_overcommitted"):
+        changes = {one.flag: one for one in diagnosis.actions(label, Facts(thrown_back)).changes}
+        to = changes["--max-running-requests"].to
+        assert isinstance(to, int)
+        assert to < 19

@@ -564,11 +564,12 @@ ENTRIES = (
                             symptom("hybrid_state", "tool_calls", "slow_decode", "long_prompts"),
                         )
                     ),
-                    lacks(pinned),
+                    below_limit,
                     lacks(flag("--enable-prefill-delayer")),
                 ),
                 "requests wait while the pool has room and no limit binds",
             ),
+            Clue(1.5, both(IDLE_CACHE, WAITING, lacks(fact("running_limit"))), "requests wait while the pool has room"),
             Clue(1.5, both(symptom("large_max_tokens"), WAITING), "clients ask for long outputs"),
         ),
         against=(

@@ -24,6 +24,10 @@ _ABORTED: Final = re.compile(r"#aborted_retracted_reqs: (\d+)")
 _GAINED: Final = re.compile(r"#new_tokens_gained: (-?\d+)")
 _RATIO: Final = re.compile(r"#new_token_ratio: (\d+\.\d+) -> (\d+\.\d+)")
 
+_SHARES: Final = frozenset(("usage", "full", "swa", "state"))
+_FULLEST: Final = 1.5  # a pool is never fuller; what claims more is no line of a server
+_MOST: Final = 1e12  # tokens, requests or tokens per second
+
 # field of the line -> column
 _DECODE: Final = {
     "#running-req": "running",
@@ -195,7 +199,7 @@ def _fields(text: str, names: dict[str, str]) -> tuple[dict[str, float], int]:
         if column is None:
             continue
         number = _value(value, last=position == len(parts) - 1, key=key)
-        if number is not None:
+        if number is not None and 0 <= number <= (_FULLEST if column in _SHARES else _MOST):
             row.setdefault(column, number)
     return row, graph
 

@@ -58,3 +58,21 @@ def test_ten_megabytes_of_one_line_and_of_noise() -> None:
     for probe in PROBES:
         for text in (one_line, brackets) if probe not in PASTED else (one_line, noise):
             assert all(fact.name in VOCABULARY for fact in parse(Evidence("E1", probe, "", "h", "", 0, text)))
+
+
+def test_the_dump_of_settings_is_no_message() -> None:
+    dump = "[2026-02-10 03:00:01] server_args=ServerArgs(model_path='/m', nccl_port=None, watchdog_timeout=300)"
+    for probe in PASTED:
+        facts = parse(Evidence("E1", probe, "", "h", "", 0, dump))
+        assert not [fact for fact in facts if fact.name in ("message", "symptom")]
+
+
+def test_figures_that_no_server_prints_are_no_figures() -> None:
+    line = decode(0, 48, 95_526, 17)
+    for absurd in (
+        line.replace("token usage: 0.60", "token usage: 1e308"),
+        line.replace("#queue-req: 17", "#queue-req: 10000000000000000000000000"),
+    ):
+        assert absurd != line
+        facts = parse(Evidence("E1", "pasted", "", "h", "", 0, absurd))
+        assert not [fact for fact in facts if isinstance(fact.value, float | int) and fact.value > 1e12]
