@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from agent import sums
 from agent.case import Case
-from agent.views.terminal import amount
+from agent.views.words import amount
 from tools import advice, capacity, diagnosis
 from transcripts.facts import Facts
 from transcripts.records import Advised

@@ -28,6 +28,7 @@ from transcripts.records import (
     Started,
     TaskChanged,
     Usage,
+    Verified,
     Weighed,
 )
 
@@ -46,6 +47,7 @@ class TaskState:
     citations_checked: int = 0
     usage: Usage = field(default_factory=Usage)
     undelivered: bool = False
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,17 @@ class Event:
     at: str
     text: str
     references: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One answer of the session and what it answers; `whole` when the case was weighed for it, not only asked about."""
+
+    id: str
+    at: str
+    question: str
+    text: str
+    whole: bool
 
 
 @dataclass(slots=True)
@@ -73,6 +86,8 @@ class Case:
     compared: Compared | None = None
     advised: Advised | None = None
     concluded: Concluded | None = None
+    decisions: list[Decision] = field(default_factory=list)
+    verified: Verified | None = None
     usage: Usage = field(default_factory=Usage)
     usage_of_question: Usage = field(default_factory=Usage)
     dangling: dict[str, Started] = field(default_factory=dict)
@@ -82,6 +97,8 @@ class Case:
     events: list[Event] = field(default_factory=list)
     last_seq: int = 0
     fresh: dict[str, int] = field(default_factory=dict)
+    facts_weighed: int = 0
+    _decided: int = 0
     _facts: list[Fact] = field(default_factory=list)
     _folded: Facts | None = None
 
@@ -183,6 +200,7 @@ class Case:
                 self.located = record
             case Weighed():
                 self.weighed = record
+                self.facts_weighed = len(self._facts)
             case Claimed():
                 self.claims = record.claims
             case Compared():
@@ -191,10 +209,19 @@ class Case:
                 self.advised = record
             case Note():
                 self.notes.append(record.text)
+            case Verified():
+                self.verified = record
             case Concluded():
                 self.concluded = record
+                self._decide(record)
             case _:
                 pass
+
+    def _decide(self, record: Concluded) -> None:
+        whole = not self.decisions or self.fresh.get("weighed", 0) > self._decided
+        name = f"D{len(self.decisions) + 1}"
+        self.decisions.append(Decision(name, record.at, self.question, record.text, whole))
+        self._decided = self.last_seq
 
     def _note_event(self, record: Record) -> None:
         match record:
@@ -211,6 +238,9 @@ class Case:
             case Advised():
                 changes = ", ".join(f"{change['flag']} {change['to']}" for change in record.changes)
                 self.events.append(Event(record.at, f"recommended: {changes or 'no change'}"))
+            case Verified():
+                met = sum(row["outcome"] == "met" for row in record.rows)
+                self.events.append(Event(record.at, f"verified: {met} of {len(record.rows)} expectations met"))
             case Concluded():
                 self.events.append(Event(record.at, f"answered (exit {record.exit}) {record.reason}".rstrip()))
             case _:
@@ -236,6 +266,7 @@ class Case:
                 record.id, record.call, record.description, record.status, record.asked
             )
         known.status = record.status
+        known.reason = record.reason
         known.undelivered = record.background or known.undelivered
         known.call = record.call or known.call
         known.turns = max(known.turns, record.turns)

@@ -14,6 +14,9 @@ from typing import Any, Final, TextIO, cast
 
 from rich.text import Text
 
+from agent.document import document
+from agent.grounding import commands_of
+from agent.models.playbook.followup import is_question
 from agent.run import Run, start
 from agent.session import Session
 from agent.settings import Settings
@@ -43,11 +46,15 @@ class _Standard(io.TextIOBase):
 
 @dataclass(slots=True)
 class Chat:
-    """One chat over one target; its session begins with the first question. `attended`: there is a prompt."""
+    """One chat over one target; its session begins with the first question. `attended`: there is a prompt.
+
+    `complaint` is what the session is about when the first line is a question about a case, not a complaint.
+    """
 
     settings: Settings
     target: Json | None
     attended: bool = False
+    complaint: str = ""
     session: Session | None = None
     run: Run | None = None
     queue: deque[str] = field(default_factory=deque)
@@ -200,7 +207,12 @@ class Chat:
     async def _answer(self, question: str) -> None:
         try:
             run, whole = self._run_for(question)
-            made = await run.answer("" if whole else question)
+            if whole:
+                self.say(terminal.opening(await run.answer()))
+            if question and (not whole or is_question(question)):
+                await run.answer(question)
+                self.say("")
+                self._tell(run)
         except ScoutError as error:
             self.exit = error.exit_code
             self.say(Text(visible(str(error)), style="red"))
@@ -210,10 +222,14 @@ class Chat:
             return
         concluded = run.session.case.concluded
         self.exit = concluded.exit if concluded is not None else 0
-        if whole:
-            self.say(terminal.render(made))
-        elif concluded is not None:
-            self.say(Text(visible(concluded.text)))
+
+    def _tell(self, run: Run) -> None:
+        """The answer to a follow-up; the first screen where the host was looked at anew for it."""
+        case = run.session.case
+        if case.decisions[-1].whole:
+            self.say(terminal.opening(document(case)))
+        else:
+            self.say(terminal.spoken(case.decisions[-1].text, commands_of(case)))
 
     def _run_for(self, question: str) -> tuple[Run, bool]:
         """The run that answers, opened with the first question; and whether its answer is the whole diagnosis."""
@@ -221,7 +237,8 @@ class Chat:
         if opens:
             if self.target is None:
                 raise UsageError("no host is chosen.", "Use /host USER@HOST.")
-            self.open(start(self.settings, self.target, question))
+            complaint = self.complaint if self.complaint and is_question(question) else question
+            self.open(start(self.settings, self.target, complaint))
         if self.run is None or self.session is None:
             raise UsageError("there is no session.", "Use /host or /resume.")
         return self.run, opens or not question

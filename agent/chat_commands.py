@@ -16,7 +16,8 @@ from agent.progress import progress, told
 from agent.reports import shown
 from agent.settings import load_settings
 from agent.views import terminal
-from agent.views.markdown import markdown, visible
+from agent.views.files import write_up
+from agent.views.words import visible
 from transcripts.errors import ScoutError, UsageError
 from transcripts.store import Store
 
@@ -139,10 +140,7 @@ async def _writeup(chat: Chat, rest: str) -> None:
     case = _case(chat)
     assert chat.session is not None
     path = Path(rest) if rest else chat.session.transcript.folder / "writeup.md"
-    try:
-        path.write_text(markdown(document(case)), encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}.", "Give another file.") from error
+    write_up(path, document(case))
     chat.say(Text(f"written: {path}", no_wrap=True, overflow="ignore"))
 
 

@@ -22,7 +22,7 @@ COMMANDS: Final = {
     "sessions": ("agent.commands.sessions", "sessions", "List sessions, newest first."),
     "tasks": ("agent.commands.sessions", "tasks", "List research tasks, newest first."),
     "show": ("agent.commands.sessions", "show", "Show what a session or task did."),
-    "writeup": ("agent.commands.sessions", "writeup", "Write the incident up, from the transcript alone."),
+    "writeup": ("agent.commands.writeup", "writeup", "Write the incident up, from the transcript alone."),
     "forget": ("agent.commands.sessions", "forget", "Delete a session with its evidence and tasks."),
     "plan": ("agent.commands.capacity", "plan", "What each memory lever would change."),
     "source": ("agent.commands.source", "source", "List and prune cached SGLang trees."),

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from agent.case import Case
+from agent.case import Case, Decision
+from agent.found import sglang_found
 from agent.grounding import sentences
 from agent.story import decided, logged, marks, memory_after, quoted, series
 from transcripts.facts import Fact
@@ -18,8 +19,12 @@ SCHEMA: Final = "sglscout.diagnosis/1"
 Json = dict[str, Any]
 
 
-def document(case: Case) -> Json:
-    """The case as one JSON-ready document. Same case, same document."""
+def document(case: Case, *, latest: bool = False) -> Json:
+    """The case as one JSON-ready document. Same case, same document.
+
+    `answer` is the last answer of the session; `decided` is the one that views show: the last diagnosis, or, where
+    `latest` is set, the last answer whatever it was about.
+    """
     own, tasks = case.total_usage()
     advised, compared = case.advised, case.compared
     points = series(case)
@@ -30,6 +35,7 @@ def document(case: Case) -> Json:
         "target": _target(case),
         "complaint": case.complaint,
         "decision": {"id": f"D{decided(case)}", "question": case.question},
+        **_decisions(case, latest=latest),
         "claims": [claim.model_dump() for claim in case.claims],
         "diagnosis": _diagnosis(case),
         "answer": _answer(case),
@@ -49,6 +55,7 @@ def document(case: Case) -> Json:
             for item in case.evidence.values()
         ],
         "facts": [_fact(fact) for fact in case.facts],
+        "facts_weighed": case.facts_weighed,
         "tasks": [
             {
                 "id": task.id,
@@ -57,6 +64,7 @@ def document(case: Case) -> Json:
                 "turns": task.turns,
                 "citations": task.citations,
                 "citations_checked": task.citations_checked,
+                "reason": task.reason,
             }
             for task in case.tasks.values()
         ],
@@ -77,6 +85,7 @@ def document(case: Case) -> Json:
         "alternatives": list(advised.alternatives) if advised else [],
         "must_not": list(advised.must_not) if advised else [],
         "walls": list(advised.walls) if advised else [],
+        "verified": list(case.verified.rows) if case.verified else [],
         "series": points.rows,
         "marks": marks(points),
         "timeline": [*logged(case, points), *_recorded(case)],
@@ -101,7 +110,9 @@ def _target(case: Case) -> Json:
     located = case.located
     return {
         "host": case.opened.target.get("host", ""),
+        "kind": case.opened.target.get("kind", ""),
         "engine": "sglang",
+        "found": sglang_found(case),
         "version": "" if version is None else str(version.value),
         "version_from": "" if version is None else version.source.partition(":")[0],
         "source": "" if located is None else f"{located.origin} {located.version} sha256:{located.digest}",
@@ -113,7 +124,7 @@ def _target(case: Case) -> Json:
 
 def _gpus(case: Case) -> list[Json]:
     groups: dict[tuple[str, float], Json] = {}
-    for fact in case.facts.all("gpu_name"):
+    for fact in {fact.scope: fact for fact in case.facts.all("gpu_name")}.values():
         memory = case.facts.number("gpu_memory_mib", fact.scope) or 0
         row = groups.setdefault(
             (str(fact.value), memory),
@@ -126,7 +137,8 @@ def _gpus(case: Case) -> list[Json]:
 def _diagnosis(case: Case) -> Json:
     weighed = case.weighed
     if weighed is None:
-        return {"kind": "abstain", "label": "", "certainty": 0.0, "missing": [], "not_checked": []}
+        nothing: Json = {"missing": [], "not_checked": list(dict.fromkeys(case.notes)), "look": {}}
+        return {"kind": "abstain", "label": "", "certainty": 0.0, **nothing}
     return {
         "kind": weighed.kind,
         "label": weighed.label,
@@ -135,15 +147,44 @@ def _diagnosis(case: Case) -> Json:
         "checked": list(weighed.checked),
         "missing": list(weighed.missing),
         "not_checked": [*weighed.not_checked, *dict.fromkeys(case.notes)],
+        "look": next_look(case) if weighed.kind == "abstain" else {},
     }
 
 
+def next_look(case: Case) -> Json:
+    """The command that shows the lines under load, how to have them weighed, and where the unit is known from."""
+    unit = case.facts.get("unit_name")
+    if unit is None:
+        return {}
+    return {
+        "command": f"journalctl -u {unit.value} -n 2000 --no-pager -o short-iso",
+        "then": f'sglscout resume {case.opened.id} "look again"',
+        "from": unit.source,
+    }
+
+
+def _decisions(case: Case, *, latest: bool) -> Json:
+    """What was decided, and the questions that were asked about it and answered beside it."""
+    whole = [one for one in case.decisions if one.whole]
+    chosen = case.decisions[-1:] if latest else (whole or case.decisions)[-1:]
+    return {
+        "decided": _decision(chosen[0], case) if chosen else {},
+        "follow_ups": [_decision(one, case) for one in case.decisions if not one.whole and one not in chosen],
+    }
+
+
+def _decision(one: Decision, case: Case) -> Json:
+    return {"id": one.id, "at": one.at, "question": one.question, "answer": _spoken(one.text, case)}
+
+
 def _answer(case: Case) -> list[Json]:
-    if case.concluded is None:
-        return []
+    return [] if case.concluded is None else _spoken(case.concluded.text, case)
+
+
+def _spoken(text: str, case: Case) -> list[Json]:
     return [
         {"text": sentence.text, "references": list(sentence.references), "supported": sentence.supported}
-        for sentence in sentences(case.concluded.text, case)
+        for sentence in sentences(text, case)
     ]
 
 

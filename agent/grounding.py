@@ -26,6 +26,17 @@ class Sentence:
     supported: bool
 
 
+def commands_of(case: Case) -> frozenset[str]:
+    """Lines of the commands that passed the checks, as they must be typed; they are no sentences."""
+    advised = case.advised
+    if advised is None:
+        return frozenset()
+    rollbacks = [advised.rollback, *(stage.get("rollback") or {} for stage in advised.stages)]
+    each = [command for stage in advised.stages for command in stage["commands"]]
+    each += [command for rollback in rollbacks for command in rollback.get("commands", ())]
+    return frozenset(line for command in each for line in command.splitlines())
+
+
 def _parts(line: str) -> list[str]:
     """The sentences of a line; what stands between quotation marks is never split."""
     shielded = _QUOTED.sub(lambda found: "x" * len(found[0]), line)
@@ -34,10 +45,11 @@ def _parts(line: str) -> list[str]:
 
 
 def sentences(text: str, case: Case) -> list[Sentence]:
-    """Each sentence with the references that hold. Headings and rules are no sentences and are left out."""
+    """Each sentence with the references that hold. Headings, rules and checked commands are no sentences."""
     found: list[Sentence] = []
+    commands = commands_of(case)
     for line in text.splitlines():
-        if _HEADING.match(line):
+        if _HEADING.match(line) or line in commands:
             continue
         for part in _parts(line):
             if part.strip():
@@ -49,8 +61,9 @@ def sentences(text: str, case: Case) -> list[Sentence]:
 def grounded(text: str, case: Case) -> str:
     """The text with every sentence that rests on nothing marked so; already marked ones stay as they are."""
     out = []
+    commands = commands_of(case)
     for line in text.splitlines():
-        if _HEADING.match(line):
+        if _HEADING.match(line) or line in commands:
             out.append(line)
             continue
         parts = []

@@ -5,19 +5,23 @@ Findings that contradict each other are shown as contradictions; nothing is aver
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from agent import sums
 from agent.case import Case
-from agent.views.terminal import amount
+from agent.views.words import amount
 from tools import capacity
 from transcripts.facts import Facts
 from transcripts.records import Compared, Finding
 
 Json = dict[str, Any]
-RATIO_ASKED = 4.0
+RATIO_ASKED: Final = 4.0
+_ASKS_FOR_HOST_RAM: Final = re.compile(
+    r"\bram\b|off-?load|host memory|cpu memory|hi-?cache|hierarchical", re.IGNORECASE
+)
 
 
 def compare(case: Case) -> Compared:
@@ -97,19 +101,28 @@ def _hicache(case: Case, arithmetic: list[Json]) -> Iterator[Json]:
     cited = [
         citation.id for finding in case.findings if "hierarchical" in finding.subject for citation in finding.citations
     ]
-    yield _hicache_row(asked, cited, answers=True)
+    words = [case.complaint, *(said.text for said in case.said)]
+    running = _running_now(case.facts)
+    yield _hicache_row(asked, cited, running, answers=any(_ASKS_FOR_HOST_RAM.search(text) for text in words))
     best = min(asked.largest_ratio, RATIO_ASKED)
     if not asked.fits and best > 1:
         smaller = capacity.host_budget(case.facts, ratio=best)
         if isinstance(smaller, capacity.HostBudget):
-            yield _hicache_row(smaller, cited, answers=False)
+            yield _hicache_row(smaller, cited, running, answers=False)
 
 
-def _hicache_row(budget: capacity.HostBudget, cited: list[str], *, answers: bool) -> Json:
+def _running_now(facts: Facts) -> float | None:
+    """Requests that run at once as things stand, which no host memory changes."""
+    levers = (lever for lever in capacity.levers(facts) if isinstance(lever, capacity.Lever))
+    return next((lever.running for lever in levers if not lever.changes), None)
+
+
+def _hicache_row(budget: capacity.HostBudget, cited: list[str], running: float | None, *, answers: bool) -> Json:
     sources = list(dict.fromkeys(source for entry in budget.sums for source in entry.sources))
     return {
         "name": f"HiCache, ratio {budget.ratio:g}",
         "running_factor": budget.running_factor,
+        "running": running,
         "prefix_tokens": budget.prefix_tokens,
         "prefix_factor": round(budget.ratio, 2),
         "host_gb": round(budget.total_gb, 1),
@@ -152,6 +165,9 @@ def _levers(facts: Facts) -> Iterator[Json]:
         }
 
 
+_LIMITING: Final = ("does_not", "needs", "constraint", "contradicts")
+
+
 def _found(case: Case) -> Iterator[Json]:
     """Options that only the tree tells of: one row for each subject of an offload question."""
     groups: dict[str, list[Finding]] = defaultdict(list)
@@ -160,7 +176,7 @@ def _found(case: Case) -> Iterator[Json]:
             groups[finding.subject].append(finding)
     for subject, findings in groups.items():
         does = [finding.text for finding in findings if finding.kind in ("does", "answer")]
-        limits = [finding.text for finding in findings if finding.kind in ("does_not", "needs", "constraint")]
+        limits = [finding.text for finding in findings if finding.kind in _LIMITING]
         cited = [citation.id for finding in findings for citation in finding.citations if citation.checked]
         yield {
             "name": subject,
@@ -176,12 +192,34 @@ def _found(case: Case) -> Iterator[Json]:
 
 
 def _contradictions(findings: tuple[Finding, ...]) -> Iterator[str]:
-    """Statements about one subject of which one says that it does what the other says it does not."""
-    by_subject: dict[str, list[Finding]] = defaultdict(list)
+    """Two statements about one subject that cannot both hold: one denies what the other says, or names another figure.
+
+    A finding that contradicts what its question took for granted is no such pair: it is that question's answer.
+    """
+    by_subject: dict[tuple[str, str], list[Finding]] = defaultdict(list)
     for finding in findings:
-        by_subject[finding.subject].append(finding)
-    for subject, several in by_subject.items():
-        for finding in several:
-            if finding.kind == "contradicts":
-                others = "; ".join(other.text for other in several if other is not finding)
-                yield f"{subject}: {finding.text} — against: {others or 'the question itself'}"
+        by_subject[finding.subject, _measure(finding.text)].append(finding)
+    for (subject, _), several in by_subject.items():
+        first = several[0]
+        against = next((other for other in several[1:] if _incompatible(first, other)), None)
+        if against is not None:
+            yield f"{subject}: {_at(first)} — against: {_at(against)}"
+
+
+_FIGURE: Final = re.compile(r"\d[\d,]*(?:\.\d+)?")
+_DENIED: Final = re.compile(r"\b(?:not|never|no longer|does not|cannot|isn't|doesn't|can't)\b\s*")
+
+
+def _measure(text: str) -> str:
+    """What a statement is about, without its figures and without its denial."""
+    return " ".join(_FIGURE.sub("#", _DENIED.sub("", text.lower())).rstrip(".").split())
+
+
+def _incompatible(one: Finding, other: Finding) -> bool:
+    denies = [bool(_DENIED.search(each.text.lower())) or each.kind == "does_not" for each in (one, other)]
+    return denies[0] != denies[1] or _FIGURE.findall(one.text) != _FIGURE.findall(other.text)
+
+
+def _at(finding: Finding) -> str:
+    held = [f"{citation.path}:{citation.line}" for citation in finding.citations if citation.checked]
+    return f"{finding.text} ({held[0]})" if held else finding.text

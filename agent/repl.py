@@ -44,9 +44,9 @@ class _InterruptedError(Exception):
         self.typed = typed
 
 
-async def talk(settings: Settings, target: Json | None, identity: str | None) -> int:
+async def talk(settings: Settings, target: Json | None, identity: str | None, complaint: str = "") -> int:
     """Chat until the operator leaves; the exit code of the last turn."""
-    chat = Chat(settings, target)
+    chat = Chat(settings, target, complaint=complaint)
     if sys.stdin.isatty() and sys.stdout.isatty():
         await _at_a_prompt(chat, identity)
         return chat.exit
@@ -71,11 +71,13 @@ async def take(chat: Chat, line: str) -> None:
 
 
 async def _line_by_line(chat: Chat) -> None:
-    """Piped input: each line is answered before the next is read; nothing ever waits for a terminal."""
+    """Piped input: each line is shown, and answered before the next is read; nothing ever waits for a terminal."""
     while not chat.leaving:
         line = await asyncio.to_thread(sys.stdin.readline)
         if not line:
             return
+        if line.strip():
+            chat.say(f"{PROMPT}{line.strip()}")
         await take(chat, line)
         if chat.turn is not None:
             await chat.turn

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 
+from agent.case import Case
 from agent.deployed import Progress
 from agent.document import document
 from agent.grounding import grounded
 from agent.loop import Agent
-from agent.model import Model
+from agent.model import Model, Reply
 from agent.roles import main as main_role
 from agent.roles.researcher import researcher_toolbox
 from agent.session import Session
@@ -18,10 +19,10 @@ from agent.settings import Settings
 from agent.tasks import Tasks, call_again, run_task
 from agent.workbench import Workbench
 from prompts import prompt
-from transcripts.errors import ScoutError
+from transcripts.errors import Inconclusive, ScoutError
 from transcripts.facts import Facts
 from transcripts.ids import new_id
-from transcripts.records import Concluded, Limits, Opened, Said
+from transcripts.records import Advised, Concluded, Limits, Opened, Said, Verified, Weighed
 from transcripts.redaction import Redactor
 from transcripts.store import Store
 
@@ -87,6 +88,7 @@ class Run:
             session.record(Said(text=follow_up))
         elif session.case.concluded is not None:
             return document(session.case)
+        weighed = session.case.weighed
         toolbox = main_role.main_toolbox(self.bench, self.tasks)
         agent = Agent(session, self.model, toolbox, prompt("main"), session.case.opened.limits, inbox=self.tasks)
         try:
@@ -97,7 +99,8 @@ class Run:
             raise
         finally:
             await self.tasks.cancel()
-        session.record(Concluded(text=grounded(reply.text, session.case), exit=exit_code(session)))
+        text = reply.text if reply.finish == "unanswered" else grounded(reply.text, session.case)
+        session.record(Concluded(text=text, exit=_exit_of(reply, session, weighed)))
         made = document(session.case)
         self._put_writeup(made)
         return made
@@ -113,30 +116,57 @@ class Run:
         return self.tasks.told(session, status, text)
 
     async def verify(self) -> list[dict[str, Any]]:
-        """Look at the host anew and hold what the advice expected against it, row by row."""
+        """Look at the host anew and hold what the advice expected against it, row by row; recorded and written up.
+
+        `before` is what was known when the advice was given, however often was looked since.
+        """
         from tools import advice
 
         case = self.session.case
         advised = case.advised
-        before = case.facts
-        await main_role.look_anew(self.bench)
-        after = Facts(fact for fact in list(case.facts)[len(before) :])
         if advised is None:
             return []
-        return [row.row() for row in advice.verify(advised.expected, advised.verify, before, after)]
+        before, known = _facts_of_advice(self.session), len(case.facts)
+        await main_role.look_anew(self.bench)
+        after = Facts(list(case.facts)[known:])
+        watches = [_with_figures(watch, before) for watch in advised.verify]
+        rows = [row.row() for row in advice.verify(advised.expected, watches, before, after)]
+        self.session.record(Verified(rows=tuple(rows)))
+        self._put_writeup(document(case))
+        return rows
 
     def _put_writeup(self, made: dict[str, Any]) -> None:
         """The write-up of this document, beside the transcript, so that nobody has to ask for it."""
-        from agent.views.markdown import markdown
+        from agent.views.files import put_into
 
-        path = self.session.transcript.folder / "writeup.md"
-        path.write_text(markdown(made), encoding="utf-8")
-        path.chmod(0o600)
+        put_into(self.session.transcript.folder, "writeup", made)
 
     def _answer_dangling(self, call: str, name: str) -> str:
         if name == "task":
             return self.tasks.interrupted(call)
         return f"interrupted; call {name} again: what it had brought is kept."
+
+
+def _facts_of_advice(session: Session) -> Facts:
+    """The facts that the last advice was given on."""
+    last = max(number for number, record in enumerate(session.records) if isinstance(record, Advised))
+    return Case.fold(session.records[: last + 1]).facts
+
+
+def _with_figures(watch: dict[str, Any], before: Facts) -> dict[str, Any]:
+    """A watch whose threshold is told by the state before, with that figure in it."""
+    limit = before.number("running_limit")
+    if limit is None:
+        return watch
+    return watch | {"better": str(watch["better"]).replace("the old limit", f"{limit:g}")}
+
+
+def _exit_of(reply: Reply, session: Session, weighed: Weighed | None) -> int:
+    """Of a follow-up: 3 when it has no answer; of a question for which the case was weighed: what was found."""
+    if reply.finish == "unanswered":
+        return Inconclusive.exit_code
+    follow_up = session.case.concluded is not None and session.case.weighed is weighed
+    return 0 if follow_up else exit_code(session)
 
 
 def exit_code(session: Session) -> int:

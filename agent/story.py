@@ -26,8 +26,8 @@ _BOOT: Final = {
     "xid": "GPU error Xid {value}",
 }
 _LEANING: Final = (
-    "claims", "answer", "hypotheses", "changes", "arithmetic", "options", "memory", "walls", "timeline", "target",
-    "findings",
+    "claims", "answer", "decided", "follow_ups", "hypotheses", "changes", "arithmetic", "options", "memory", "walls",
+    "timeline", "target", "findings",
 )  # fmt: skip
 
 

@@ -206,7 +206,7 @@ class Tasks:
             raise ToolRefused(str(error)) from error
         except ScoutError as error:  # no tree to read, no room on the disk: it ends under its id all the same
             usage = self._usage(identity)
-            emit(TaskChanged(id=identity, status="failed", turns=usage.turns, usage=usage))
+            emit(TaskChanged(id=identity, status="failed", turns=usage.turns, usage=usage, reason=str(error)))
             return outcome(identity, "failed", str(error))
 
     def _usage(self, identity: str) -> Usage:
@@ -259,6 +259,7 @@ class Tasks:
                 citations=len(cited),
                 citations_checked=sum(citation.checked for citation in cited),
                 usage=session.case.usage,
+                reason="" if status == "completed" else text or "a limit of turns, time or tokens",
             )
         )
         return outcome(session.id, status, shown(report, text, _asked(session)))

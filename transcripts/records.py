@@ -9,6 +9,7 @@
     claimed     what the operator believes, judged                task       a task's state changed
     reported    a task's findings, citations checked              compared   options side by side
     advised     the change that passed the checks                 concluded  the answer, and why it ended
+    verified    another look after the change, row by row
     shortened   the conversation was cut down to the case         delivered  a background task's result
     note        a line worth keeping
     repaired    what was wrong with the file
@@ -258,6 +259,7 @@ class TaskChanged(Record):
     citations_checked: int = 0
     usage: Usage = Usage()
     background: bool = False
+    reason: str = ""
 
 
 class Delivered(Record):
@@ -325,6 +327,13 @@ class Advised(Record):
     walls: tuple[Json, ...] = ()
 
 
+class Verified(Record):
+    """Another look after a change: each expectation with what came of it, the figures before and after, and why."""
+
+    type: Literal["verified"] = "verified"
+    rows: tuple[Json, ...]
+
+
 class Concluded(Record):
     type: Literal["concluded"] = "concluded"
     text: str
@@ -367,6 +376,7 @@ AnyRecord = Annotated[
     | Compared
     | Advised
     | Concluded
+    | Verified
     | Shortened
     | Repaired
     | Note,

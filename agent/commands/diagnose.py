@@ -118,8 +118,9 @@ def verify(identity: str, as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps({"v": 1, "session": session.id, "expectations": rows}))
     else:
-        for row in rows:
-            click.echo(f"{row['outcome']:<16} {row['what']}: before {row['before'] or '-'}, now {row['after'] or '-'}")
+        from agent.views import terminal
+
+        terminal.console().print(terminal.verification(rows))
     return 0 if all(row["outcome"] == "met" for row in rows) else 3
 
 
@@ -128,8 +129,16 @@ def verify(identity: str, as_json: bool) -> int:
 @click.option("--bundle", type=click.Path(exists=True, path_type=Path), help="A bundle, folder or log.")
 @click.option("--demo", "recording", help="A recorded host that ships with the program.")
 @click.option("--resume", "identity", metavar="ID", help="Continue an earlier session.")
+@click.option("--complaint", default="", help="What the case is about, when the first line asks something else.")
 @click.option("--model", help="Model name at the endpoint, or `playbook`.")
-def chat(host: str | None, bundle: Path | None, recording: str | None, identity: str | None, model: str | None) -> int:
+def chat(
+    host: str | None,
+    bundle: Path | None,
+    recording: str | None,
+    identity: str | None,
+    complaint: str,
+    model: str | None,
+) -> int:
     """Ask, answer, follow up; `/help` names the commands."""
     from agent.repl import talk
 
@@ -137,9 +146,10 @@ def chat(host: str | None, bundle: Path | None, recording: str | None, identity:
     target: Json | None = None
     if recording:
         target = {"kind": "recorded", "recording": recording, "host": f"recorded:{recording}"}
+        complaint = complaint or COMPLAINT
     elif identity is None:
         target = _target(host, bundle)
-    return asyncio.run(talk(settings, target, identity))
+    return asyncio.run(talk(settings, target, identity, complaint))
 
 
 def _target(host: str | None, bundle: Path | None) -> Json:
@@ -184,28 +194,28 @@ def _work(settings: Settings, session: Any, follow_up: str, options: Json) -> in
     click.echo(f"session {session.id}", err=True)
     made = asyncio.run(work())
     _print(made, session, follow_up, options)
-    return exit_code(session)
+    return session.case.concluded.exit if follow_up else exit_code(session)
 
 
 def _print(made: Json, session: Any, follow_up: str, options: Json) -> None:
     if options["writeup"]:
-        from agent.views.markdown import markdown
+        from agent.views.files import put_into
 
-        folder: Path = options["writeup"]
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{session.id}.md").write_text(markdown(made), encoding="utf-8")
+        put_into(options["writeup"], session.id, made)
     if options["events"]:
         return
     if options["as_json"]:
         click.echo(json.dumps(made))
         return
+    from agent.grounding import commands_of
     from agent.views import terminal
 
-    if follow_up:
-        terminal.console().print(session.case.concluded.text, markup=False)
+    case = session.case
+    if follow_up and not case.decisions[-1].whole:
+        terminal.console().print(terminal.spoken(case.decisions[-1].text, commands_of(case)))
     else:
         terminal.console().print(terminal.render(made))
-        click.echo(f"write-up: {session.transcript.folder / 'writeup.md'}", err=True)
+        click.echo(f"write-up: {session.transcript.folder / 'writeup.md'}, and as HTML beside it", err=True)
 
 
 def _progress(options: Json) -> Callable[[str, int, int | None], None]:

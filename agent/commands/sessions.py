@@ -1,4 +1,4 @@
-"""`sessions`, `tasks`, `show`, `writeup`, `forget`: what the transcripts hold."""
+"""`sessions`, `tasks`, `show`, `forget`: what the transcripts hold."""
 
 from __future__ import annotations
 
@@ -91,43 +91,15 @@ def show(identity: str, as_json: bool, html: Path | None, document: bool) -> Non
         if as_json:
             click.echo(json.dumps(made))
         else:
-            terminal.console().print(terminal.render(made))
+            terminal.console().print(terminal.render(made, whole=True))
     elif html is not None:
+        from agent.views.files import put
         from agent.views.html import transcript as page
 
-        _write(html, page(f"Transcript of {records[0].id}", transcript.entries(records)))
+        put(html, page(f"Transcript of {records[0].id}", transcript.entries(records)))
+        click.echo(f"written: {html}", err=True)
     else:
         terminal.console().print(transcript.terminal(records))
-
-
-@click.command()
-@click.argument("identity", metavar="ID")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="File; standard output without.")
-@click.option("--format", "form", type=click.Choice(["md", "html", "json"]), help="Else by the file's suffix, else md.")
-@click.option("--share", is_flag=True, help="Hide hosts, addresses, users, serials and prompts as well.")
-@click.option("--at", metavar="ID", default="", help="One decision of a long session: D2, or an id recorded before it.")
-def writeup(identity: str, output: Path | None, form: str | None, share: bool, at: str) -> None:
-    """Write the incident of a session up, from its transcript alone."""
-    from agent.case import Case
-    from agent.decisions import up_to
-    from agent.document import document as make_document
-    from agent.views.html import html
-    from agent.views.markdown import markdown
-    from agent.views.share import shared
-
-    records = _records(identity)
-    made = make_document(Case.fold(up_to(records, at) if at else records))
-    if share:
-        made = shared(made)
-    form = form or _SUFFIXES.get(output.suffix.lower() if output else "", "md")
-    text = json.dumps(made, indent=1) + "\n" if form == "json" else (html if form == "html" else markdown)(made)
-    if output is None:
-        click.echo(text, nl=False)
-    else:
-        _write(output, text)
-
-
-_SUFFIXES = {".html": "html", ".htm": "html", ".json": "json"}
 
 
 def _records(identity: str) -> list[Any]:
@@ -135,18 +107,6 @@ def _records(identity: str) -> list[Any]:
     from transcripts.records import load
 
     return [record for each in Store(load_home()).read(identity) if (record := load(each)) is not None]
-
-
-def _write(path: Path, text: str) -> None:
-    """Put a view into a file that only its owner can read."""
-    from transcripts.errors import UsageError
-
-    try:
-        path.touch(mode=0o600)
-        path.write_text(text, encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}.", "Give another file.") from error
-    click.echo(f"written: {path}", err=True)
 
 
 @click.command()

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from agent import sums
 from agent.merge import hicache_says
-from agent.views.terminal import amount
+from agent.views.words import amount
 from tools import capacity
 from tools.toolbox import ToolRefused
 from transcripts.facts import Facts

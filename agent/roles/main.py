@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import Field
 
 from agent import advise, merge
+from agent.found import COMPLAINT, sglang_found
 from agent.roles.calculate import calculated
 from agent.session import Session
 from agent.tasks import Tasks
@@ -25,7 +26,7 @@ from transcripts.records import Claimed, ClaimRow, EvidenceTaken, HypothesisRow,
 
 NAMES = ("look", "weigh", "task", "compare", "propose", "calculate", "flag", "evidence", "run")
 SHOWN_LINES = 200
-COMPLAINT = "complaint"
+NOTHING_THERE = "no process, unit, container or log of it is among what was looked at"
 
 
 class NoArguments(Arguments):
@@ -117,6 +118,10 @@ class _Desk:
 
         case = self._session.case
         assessment = diagnosis.weigh(case.facts)
+        if not sglang_found(case):  # what the operator said is no lead where there is no server
+            assessment = diagnosis.Assessment(
+                "abstain", "", 0.0, (), assessment.missing, assessment.not_checked, (), NOTHING_THERE
+            )
         rows = tuple(
             HypothesisRow(
                 id=f"H{number}",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any, Final
 
 Json = dict[str, Any]
+REFERENCES_SHOWN: Final = 3
 REFERENCE: Final = re.compile(r"(?<![A-Za-z0-9])[ES]\d+(?::\d+)?(?![A-Za-z0-9])")
 BRACKETED: Final = re.compile(r" ?\[((?:[ES]\d+(?::\d+)?)(?:, ?[ES]\d+(?::\d+)?)*)\]")
 _INVISIBLE: Final = re.compile(
@@ -66,6 +68,23 @@ def references(text: str) -> list[str]:
 def without_references(text: str) -> str:
     """The text with its bracketed references taken out, for views that show them apart."""
     return BRACKETED.sub("", text)
+
+
+def with_sources(text: str, sources: Iterable[str]) -> str:
+    """The text with the first few of its sources in brackets behind it."""
+    named = [source for source in sources if source]
+    return fewer(f"{without_references(text)} [{', '.join(named)}]") if named else fewer(text)
+
+
+def fewer(text: str) -> str:
+    """Long rows of references cut to the first few; the write-up has them all."""
+
+    def shorter(found: re.Match[str]) -> str:
+        named = [name.strip() for name in found[1].split(",")]
+        more = len(named) - REFERENCES_SHOWN
+        return f" [{', '.join(named[:REFERENCES_SHOWN])}{f' +{more}' if more > 0 else ''}]"
+
+    return BRACKETED.sub(shorter, text)
 
 
 def plural(count: int, thing: str) -> str:

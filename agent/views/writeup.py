@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from agent.views.first import headline
 from agent.views.sections import after, appendix, before, middle
 from agent.views.sections.blocks import Block, Section
-from agent.views.terminal import headline
 
 Json = dict[str, Any]
 _SECTIONS: tuple[tuple[str, Callable[[Json], Iterator[Block]]], ...] = (

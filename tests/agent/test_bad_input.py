@@ -65,7 +65,17 @@ def test_a_host_without_sglang_is_said_to_be_one(tmp_path: Path) -> None:
     assert done.exit == 3
     diagnosis = done.document["diagnosis"]
     assert diagnosis["kind"] == "abstain"
+    assert done.document["target"]["found"] is False
+    assert done.document["hypotheses"] == []
+    assert done.document["tasks"] == []  # there is nothing to research
     assert "Traceback" not in done.err
+    said = sglscout(
+        tmp_path / "home", "diagnose", "low on parallel requests, 396 GB free, is it OOM?", "--host", "local"
+    )
+    assert said.exit == 3
+    assert "Answer    No SGLang found on local." in said.out.splitlines()[:4]
+    assert "lead" not in said.out
+    assert "--bundle FILE" in said.out
 
 
 @pytest.mark.parametrize("content", [b"\x1f\x8bnot really gzip", b""])

@@ -10,13 +10,14 @@ from tests.terminal import Terminal, terminal
 from transcripts.store import Store
 
 PROMPT = "sglscout>"
+ANSWERED = "ask more  sglscout resume ses_"
 COMPLAINT = "low on max parallel request context, what options are there for ram offload of kv cache?"
 
 
 def _diagnosed(chat: Terminal) -> None:
     chat.sees(PROMPT)
     chat.enters(COMPLAINT)
-    chat.sees("Go on with session")
+    chat.sees(ANSWERED)
 
 
 def _shows(chat: Terminal, command: str, *wanted: str) -> str:
@@ -39,7 +40,7 @@ def test_questions_typed_while_it_works_wait_are_shown_and_answered(tmp_path: Pa
         chat.sees("search")
         chat.enters("why not ratio 8?")
         seen = chat.sees("queued (1): why not ratio 8?")
-        assert "Go on with session" not in seen
+        assert ANSWERED not in seen
         chat.types("half a line")
         chat.sees("716.0 GB of host RAM")
         assert f"{PROMPT} half a line" in chat.screen
@@ -76,7 +77,7 @@ def test_ctrl_c_stops_the_turn_keeps_what_was_found_and_twice_leaves(tmp_path: P
         chat.presses("C-u")
         _shows(chat, "/tasks", "interrupted", "Options that use")
         _shows(chat, "/evidence", "gpu_processes")
-        _shows(chat, "/resume", "Go on with session")
+        _shows(chat, "/resume", ANSWERED)
         assert "716.0 GB" not in chat.everything
         chat.presses("C-c")
         chat.sees("Ctrl-C again leaves.")
@@ -134,10 +135,25 @@ def test_lines_from_a_pipe_are_answered_in_turn_without_colour(tmp_path: Path) -
     lines = f"{COMPLAINT}\nwhy not ratio 8?\n/advice\n/nonsense\n/quit\nnever asked\n"
     done = sglscout(tmp_path, "chat", "--demo", "slots", stdin=lines)
     assert done.exit == 0
-    assert done.out.index("Go on with session") < done.out.index("716.0 GB") < done.out.index("no command")
-    assert "--max-running-requests" in done.out
+    places = [done.out.index(text) for text in (
+        f"{PROMPT} {COMPLAINT}"[:79].rpartition(" ")[0], ANSWERED, f"{PROMPT} why not ratio 8?", "716.0 GB",
+        f"{PROMPT} /advice", "systemctl restart sglang-kimi.service", f"{PROMPT} /nonsense", "no command",
+    )]  # fmt: skip
+    assert places == sorted(places)
+    assert max(len(line) for line in done.out.splitlines()) <= 80
     assert "\x1b" not in done.out + done.err
     assert "never asked" not in done.out
+
+
+def test_a_question_that_comes_first_does_not_replace_the_complaint(tmp_path: Path) -> None:
+    done = sglscout(tmp_path, "chat", "--demo", "slots", stdin="why 48?\n")
+    assert done.exit == 0
+    first, _, then = done.out.partition(ANSWERED)
+    assert "Asked     seems like I'm kinda low on max parallel" in first
+    assert "self.max_running_requests = 48" in then
+    done = sglscout(tmp_path, "chat", "--demo", "slots", "--complaint", "requests wait", stdin="what if fp8?\n")
+    assert "Asked     requests wait" in done.out
+    assert "2.00x" in done.out.partition(ANSWERED)[2]
 
 
 def test_a_host_that_is_not_there_is_said_and_leaves_its_exit_code(tmp_path: Path) -> None:

@@ -116,8 +116,12 @@ def test_it_is_answered_from_the_case(talk: tuple[Settings, Session], question: 
 
 @pytest.mark.parametrize("question", ["what is the weather in Oslo?", "who won the cup", "asdf"])
 def test_what_it_cannot_answer_it_says(talk: tuple[Settings, Session], question: str) -> None:
-    text, _ = _ask(talk, question)
-    assert "has no answer to that" in text
+    text, case = _ask(talk, question)
+    assert "There is no answer to that from this case" in text
+    assert "[E" not in text
+    concluded = case.concluded
+    assert concluded is not None
+    assert concluded.exit == 3
 
 
 def test_no_host_was_asked_for_any_of_it(talk: tuple[Settings, Session]) -> None:

@@ -10,8 +10,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from agent.case import Case
+from agent.document import next_look
+from agent.found import COMPLAINT, sglang_found
 from agent.grounding import exists
-from agent.views.terminal import change_line
+from agent.views.words import change_line
 from transcripts.records import HypothesisRow, ReasonRow
 
 Json = dict[str, Any]
@@ -62,6 +64,9 @@ def _verdict(case: Case) -> Iterator[str]:
                 )
         return
     everything = list(case.evidence)
+    if not sglang_found(case):
+        yield cited(f"No SGLang was found: {weighed.why}", _looks(case), case)
+        return
     if weighed.kind == "healthy":
         yield cited(f"Nothing wrong was found; checked: {'; '.join(weighed.checked)}", everything, case)
         return
@@ -71,8 +76,9 @@ def _verdict(case: Case) -> Iterator[str]:
             f"{row.label.rpartition('.')[2].replace('_', ' ')} ({_said(row.supporting)})" for row in named
         )
         sources = [source for row in named for source in _sources(row.supporting)]
+        how_many = "one explanation is live" if len(named) == 1 else f"{len(named)} explanations are live"
         yield cited(
-            f"The evidence does not decide the cause; {len(named)} explanations are live: {listed}",
+            f"The evidence does not decide the cause; {how_many}: {listed}",
             sources or everything,
             case,
         )
@@ -82,17 +88,22 @@ def _verdict(case: Case) -> Iterator[str]:
             yield cited(f"The strongest lead: {lead}; this would settle it: {settle}", sources or everything, case)
             yield _the_look(case)
     else:
-        yield cited(f"The evidence does not decide the cause: {weighed.why or 'too little was seen'}", everything, case)
+        yield cited("Too little was seen to name a cause", everything, case)
+
+
+def _looks(case: Case) -> list[str]:
+    """Looks at the host that brought something."""
+    return [item.id for item in case.evidence.values() if not item.problem and item.probe != COMPLAINT]
 
 
 def _the_look(case: Case) -> str:
     """The command that shows the missing lines, and how to have them weighed."""
-    unit = case.facts.get("unit_name")
-    if unit is None:
+    look = next_look(case)
+    if not look:
         return ""
-    command = f"journalctl -u {unit.value} -n 2000 --no-pager -o short-iso"
-    again = f'sglscout resume {case.opened.id} "look again"'
-    return cited(f"In a busy minute, `{command}` shows it, and `{again}` weighs it", [unit.source], case)
+    return cited(
+        f"In a busy minute, `{look['command']}` shows it, and `{look['then']}` weighs it", [look["from"]], case
+    )
 
 
 def _in_the_source(case: Case) -> Iterator[str]:
@@ -132,8 +143,8 @@ def _change(case: Case) -> Iterator[str]:
 
 
 def _warnings(case: Case) -> Iterator[str]:
-    if case.weighed is not None and case.weighed.not_checked:
-        listed = "; ".join(case.weighed.not_checked)
+    if case.weighed is not None and case.weighed.not_checked and sglang_found(case):
+        listed = "; ".join(text.rstrip(".") for text in case.weighed.not_checked)
         yield cited(f"Not checked, since nothing of it was seen: {listed}", list(case.evidence), case)
 
 

@@ -24,6 +24,7 @@ OPTION_WORDS: Final = (
     "lmcache|ktransformers|cpu.?offload|mooncake|file backend|hf3fs|nixl|layer.?group|storage backend|write.?policy|"
     "io.?backend|mem.?layout"
 )
+QUESTION_WORDS: Final = 12
 NUMBER: Final = r"(\d+(?:[.,]\d+)?)"
 
 
@@ -56,6 +57,17 @@ def asks_for_another_look(question: str) -> bool:
     return bool(_ANOTHER_LOOK.search(question))
 
 
+_ASKING: Final = re.compile(
+    r"(?:why|how|what|whats|which|who|when|where|can|could|will|would|is|are|does|do|did|should|may|must|and|but|so)\b",
+    re.IGNORECASE,
+)
+
+
+def is_question(line: str) -> bool:
+    """Whether a line asks about a case rather than telling what hurts."""
+    return bool(_ASKING.match(line.strip())) and len(line.split()) <= QUESTION_WORDS
+
+
 def next_reply(request: Request) -> Reply:
     """The answer to the operator's last question, or the tool call that brings it."""
     case = request.case
@@ -67,7 +79,7 @@ def next_reply(request: Request) -> Reply:
     if isinstance(answer, Ask):
         call = Call(id=_call_id(case, answer.tool), name=answer.tool, arguments=json.dumps(answer.arguments))
         return Reply(calls=(call,), finish="calls")
-    return Reply(text=answer or _cannot(case))
+    return Reply(text=answer) if answer else Reply(text=CANNOT, finish="unanswered")
 
 
 def _answer(case: Case, question: str) -> Answer:
@@ -104,14 +116,11 @@ def _resting(brought: str, case: Case) -> str:
     return "\n".join(cited(line, [version.source], case) for line in brought.splitlines() if line.strip())
 
 
-def _cannot(case: Case) -> str:
-    everything = list(case.evidence)
-    return cited(
-        "The playbook has no answer to that from this case; it answers about causes, evidence, options, sums, flags, "
-        "the change, its verification and rollback, and a model at an endpoint (OPENAI_BASE_URL) answers freely",
-        everything,
-        case,
-    )
+CANNOT: Final = (
+    "There is no answer to that from this case: nothing that was looked at tells it, or the playbook does not know "
+    "the words. It answers about the cause, the evidence, options, sums, flags, the change and what it costs, how to "
+    "verify it and how to go back. A model at an endpoint (OPENAI_BASE_URL) answers freely from the same case."
+)
 
 
 def _number(text: str) -> float:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from agent.case import Case, TaskState
+from agent.found import sglang_found
 from agent.model import Reply, Request
 from agent.models.playbook import answer, followup
 from tools import diagnosis
@@ -32,6 +33,8 @@ def next_reply(request: Request) -> Reply:
         return _call(case, "look")
     if tried.get("weigh", 0) < seen:
         return _call(case, "weigh")
+    if not sglang_found(case):
+        return Reply(text=answer.composed(case))
     if research := list(_research(case)):
         return Reply(calls=tuple(research), finish="calls")
     if tried.get("compare", 0) < max(tried["weigh"], tried.get("task", 0)):

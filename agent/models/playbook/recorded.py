@@ -9,7 +9,7 @@ from agent.case import Case
 from agent.document import document
 from agent.grounding import exists
 from agent.models.playbook.answer import cited, composed, leading
-from agent.views.terminal import amount, change_line
+from agent.views.words import amount, change_line
 from transcripts.facts import Fact
 from transcripts.records import HypothesisRow
 

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from agent.views.sections.blocks import Block, Code, Items, Paragraph, Table, cited
 from agent.views.terminal import rolled_back_when
 from agent.views.words import amount, change_told, sentence
 
 Json = dict[str, Any]
+ANSWERED: Final = 4
 
 
 def decision(document: Json) -> Iterator[Block]:
     """The answer as it was given, sentence by sentence, and what was not chosen."""
-    if document["answer"]:
-        yield Items(tuple(cited(sentence(each["text"]), each["references"]) for each in document["answer"]))
+    answer = document["decided"].get("answer", ())
+    if answer:
+        yield Items(tuple(cited(sentence(each["text"]), each["references"]) for each in answer))
     else:
         yield Paragraph("No answer was reached in this session.")
     leaning = [source for change in document["changes"] for source in change["evidence"]]
     for each in document["alternatives"]:
         yield cited(f"Not chosen: {each['what']}: {sentence(each['why_not'])}", leaning[:3])
+    for each in document["follow_ups"]:
+        sentences = each["answer"][:ANSWERED]
+        said = " ".join(sentence(spoken["text"]) for spoken in sentences)
+        named = [reference for spoken in sentences for reference in spoken["references"]]
+        yield cited(f"Asked later, “{each['question']}”: {said or 'no answer was reached.'}", named)
 
 
 def known(document: Json) -> Iterator[Block]:
@@ -90,10 +97,30 @@ def verification(document: Json) -> Iterator[Block]:
         )
         yield Table("What to watch", ("measure", "for", "better", "worse"), watched)
     yield Paragraph(f"After that, compare with the host: {document['ids']['verify']}")
+    if document["verified"]:
+        yield _looked_again(document["verified"])
     rollback = document["rollback"]
     if rollback.get("commands"):
         yield Paragraph(f"Roll back when one of these is seen: {'; '.join(rolled_back_when(document))}.")
         yield Code("\n".join(rollback["commands"]))
+
+
+def _looked_again(rows: list[Json]) -> Table:
+    columns = ("outcome", "expected", "before", "then", "why")
+    return Table(
+        "What another look found",
+        columns,
+        tuple(
+            (
+                row["outcome"],
+                row["what"],
+                row["before"] or "not known",
+                row["after"] or "not known",
+                cited(row["why"], row["evidence"]),
+            )
+            for row in rows
+        ),
+    )
 
 
 def follow_ups(document: Json) -> Iterator[Block]:

@@ -62,14 +62,22 @@ def summary(document: Json) -> Iterator[Block]:
     )
     yield _verdict(document)
     yield _recommendation(document)
-    if document["questions"]:
-        last = document["questions"][-1]["text"]
-        yield Paragraph(f"This is decision {document['decision']['id']} of the session, on: “{last}”.")
+    decided = document["decided"]
+    if decided and decided["question"] != document["complaint"]:
+        yield Paragraph(f"This is decision {decided['id']} of the session, on: “{decided['question']}”.")
     status = {"cause": "cause named", "healthy": "nothing wrong found", "abstain": "undecided"}[diagnosis["kind"]]
     yield Paragraph(
-        f"Status: {status}; nothing in this record says that a change was applied. Session {document['id']}, opened "
+        f"Status: {status}; {_applied(document)}. Session {document['id']}, opened "
         f"{_moment(document['at'])} UTC, decided by {document['model']}."
     )
+
+
+def _applied(document: Json) -> str:
+    rows = document["verified"]
+    if not rows:
+        return "nothing in this record says that a change was applied"
+    met = sum(row["outcome"] == "met" for row in rows)
+    return f"another look found {met} of {plural(len(rows), 'expectation')} met"
 
 
 def _verdict(document: Json) -> Paragraph:
@@ -106,11 +114,12 @@ def _recommendation(document: Json) -> Paragraph:
 
 
 def impact(document: Json) -> Iterator[Block]:
+    known = document["facts"][: document["facts_weighed"] or None]  # a look after the verdict tells of other days
+    last = {fact["name"]: fact for fact in known if not fact.get("scope")}
     rows = [
         (meaning, f"{amount(fact['value'])} {_unit(fact['unit'])}".strip(), fact["grade"], refs([fact["from"]]))
         for name, meaning in IMPACT.items()
-        for fact in document["facts"]
-        if fact["name"] == name and not fact.get("scope")
+        if (fact := last.get(name)) is not None
     ]
     if rows:
         yield Table("Impact in figures", ("what", "value", "known", "from"), tuple(rows))
@@ -150,7 +159,7 @@ def _span(references: list[str]) -> Paragraph:
 def background(document: Json) -> Iterator[Block]:
     """A short paragraph of terms that this case uses, then what the deployed source says of the flags at hand."""
     spoken = [document["complaint"], *(row["statement"] for row in document["hypotheses"][:2])]
-    spoken += [sentence["text"] for sentence in document["answer"]]
+    spoken += [sentence["text"] for sentence in document["decided"].get("answer", ())]
     text = " ".join(spoken)
     told = [meaning for pattern, meaning in TERMS if re.search(pattern, text)][:TERMS_TOLD]
     if told:
@@ -173,8 +182,8 @@ _VERDICT: Final = {"supported": "holds", "contradicted": "does not hold", "untes
 
 def framing(document: Json) -> Iterator[Block]:
     yield Paragraph(f"Asked: “{document['complaint']}”.")
-    asked = [f"“{question['text']}” ({_moment(question['at'])})" for question in document["questions"]]
-    if asked:
+    if document["questions"]:
+        asked = [f"“{question['text']}” ({_moment(question['at'])})" for question in document["questions"]]
         yield Paragraph(f"Asked later: {'; '.join(asked)}.")
     if document["claims"]:
         rows = tuple(

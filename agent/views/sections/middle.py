@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from agent.views.sections.blocks import Block, Items, Paragraph, Picture, Table, cited, refs
-from agent.views.terminal import told_options, unknown
+from agent.views.tables import told_options
+from agent.views.terminal import FAILED, brought, unknown
 from agent.views.words import amount, change_told, listed, plural, sentence
 from transcripts.vocabulary import VOCABULARY
 
 Json = dict[str, Any]
 ROWS: Final = 14
-_ENDED: Final = ("failed", "cancelled", "limit", "interrupted")
 _STATUS: Final = {"supported": "kept", "refuted": "dropped", "open": "still possible"}
 
 
@@ -100,7 +100,7 @@ def left_open(document: Json) -> Iterator[Block]:
     items += [cited(f"Not checked: {text}") for text in unknown(document)]
     items += [
         cited(f"Said without support, so do not rely on it: {spoken['text']}")
-        for spoken in document["answer"]
+        for spoken in document["decided"].get("answer", ())
         if not spoken["supported"]
     ]
     items += [cited(f"Proposed and refused: {each['what']}: {each['reason']}") for each in document["refused"]]
@@ -108,9 +108,9 @@ def left_open(document: Json) -> Iterator[Block]:
         cited(f"Findings disagree: {text}", _contradicting(document, text)) for text in document["contradictions"]
     ]
     items += [
-        cited(f"Research ended as {task['status']}: {task['description']} ({task['id']})")
+        cited(f"Research ended as {task['status']}: {task['description']} ({task['id']}): {brought(task)}")
         for task in document["tasks"]
-        if task["status"] in _ENDED
+        if task["status"] in FAILED
     ]
     items += [
         cited(f"A citation is not in the source: {each['path']}:{each['line']}", [each["id"]])

@@ -10,12 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.case import Case
+from agent.merge import compare
 from agent.views import terminal
+from agent.views.first import first_screen
 from agent.views.layout import PlainConsole, columned
 from tests.agent.views.conftest import HOSTS
 from tests.program import Done
+from transcripts.records import Record
 
 Json = dict[str, Any]
+SCREEN = 24
+LINES_OF_ALL = 245
 
 
 def _printed(document: Json, width: int, *, colour: bool = False) -> str:
@@ -51,7 +57,7 @@ def test_no_word_is_cut_at_any_width(made: Callable[[str], Json], name: str, wid
     wide = {word for line in terminal.render(made(name)).lines(10_000) for word in line.text.split()}
     narrow = {word for line in _printed(made(name), width).splitlines() for word in line.split()}
     rules = {word for word in narrow if set(word) <= {"-"}}
-    assert narrow - wide - rules == set()
+    assert narrow - wide - rules - {"…"} == set()
 
 
 @pytest.mark.parametrize("name", ["slots", "kv", "prefix"])
@@ -70,8 +76,56 @@ def test_answer_then_change_then_commands_then_proof(demo: Callable[[str], Done]
     titles = ["Change", "Apply", "Check", "Roll back", "Answer", "Options", "Arithmetic"]
     places = [lines.index(title) for title in titles]
     assert places == sorted(places)
-    assert lines[1].strip()
-    assert places[0] < 10
+    assert places[0] < SCREEN + 2
+
+
+@pytest.mark.parametrize("name", HOSTS)
+def test_the_first_screen_holds_what_must_be_known_first(made: Callable[[str], Json], name: str) -> None:
+    document = made(name)
+    lines = [line.text for line in first_screen(document, 80)]
+    assert len(lines) <= SCREEN
+    assert max(len(line) for line in lines) <= 80
+    labels = [line[:10].strip() for line in lines if line[:10].strip()]
+    order = [label for label in ("Asked", "Answer", "Cause", "Change", "Costs", "Watch", "Session") if label in labels]
+    assert [label for label in labels if label in order] == order
+    text = " ".join(" ".join(lines).split())
+    assert document["complaint"] in text
+    assert "358 GB of host RAM, which fits" in text
+    assert "running requests 1.00x" in text
+    assert f"certainty {document['diagnosis']['certainty']:.2f}" in text
+    for change in document["changes"]:
+        assert change["flag"] in text
+    assert ("Next wall" in labels) == bool(document["walls"])
+    for command in (document["ids"]["ask"], document["ids"]["writeup"]):
+        assert command in text
+    assert (document["ids"]["verify"] in text) == bool(document["changes"])
+
+
+@pytest.mark.parametrize("name", HOSTS)
+def test_a_diagnosis_is_shorter_than_all_there_is(made: Callable[[str], Json], name: str) -> None:
+    short = terminal.render(made(name)).lines(80)
+    assert len(short) <= LINES_OF_ALL
+    whole = " ".join(line.text for line in terminal.render(made(name), whole=True).lines(80))
+    assert len(whole) > sum(len(line.text) for line in short)
+    assert "combinations" not in whole
+
+
+def test_a_long_complaint_is_cut_between_words_and_said_to_be(made: Callable[[str], Json]) -> None:
+    complaint = "requests queue up " * 40
+    lines = [line.text for line in first_screen({**made("slots"), "complaint": complaint}, 80)]
+    assert len(lines) <= SCREEN
+    assert any(line.endswith("…") for line in lines)
+
+
+def test_a_complaint_that_asks_nothing_about_ram_gets_no_answer_about_it(
+    made: Callable[[str], Json], records: Callable[[str], list[Record]]
+) -> None:
+    first, *rest = records("slots")
+    asked = first.model_copy(update={"text": "requests queue up while the cache is half empty"})
+    case = Case.fold([asked, *(record for record in rest if record.type not in ("compared", "claimed"))])
+    assert not any(option["answers"] for option in compare(case).options if "answers" in option)
+    document = {**made("slots"), "complaint": case.complaint, "options": list(compare(case).options), "claims": []}
+    assert "HiCache" not in " ".join(line.text for line in first_screen(document, 80))
 
 
 @pytest.mark.parametrize("name", HOSTS)

@@ -234,13 +234,21 @@ def test_one_decision_of_a_long_session(home: Path, session: Callable[[str], str
     later = sglscout(home / "slots", "writeup", identity).out
     assert sglscout(home / "slots", "writeup", identity, "--at", "D1").out == first
     assert sglscout(home / "slots", "writeup", identity, "--at", "E5").out == first
-    assert sglscout(home / "slots", "writeup", identity, "--at", "D2").out == later
-    assert "why not ratio 8?" in later
+    second = sglscout(home / "slots", "writeup", identity, "--at", "D2").out
+    assert "This is decision D2 of the session, on: “why not ratio 8?”" in second
+    assert "This is decision" not in later  # a question about the case does not head it
+    assert "Speculative decoding set a default limit" in _part_of(later, "Decision")
+    assert "Asked later, “why not ratio 8?”: HiCache at ratio 8 would take 8 ranks" in _part_of(later, "Decision")
+    assert "HiCache at ratio 8" in _part_of(second, "Decision").partition("Asked later")[0]
     assert "why not ratio 8?" not in first
     unknown = sglscout(home / "slots", "writeup", identity, "--at", "D9")
     assert unknown.exit == 2
     assert "It has D1, D2." in unknown.err
     assert Store(home / "slots").read(identity)[-1]["type"] == "concluded"
+
+
+def _part_of(text: str, title: str) -> str:
+    return text.partition(f"## {title}\n")[2].partition("\n## ")[0]
 
 
 def test_what_was_asked_later_is_told() -> None:

@@ -1,0 +1,183 @@
+"""The first screen: what was asked, the answer, the cause, the change and its price, in 24 lines of 80 columns.
+
+Whatever is left out here stands below it (`terminal.py`) and in the write-up, with what it rests on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from textwrap import shorten
+from typing import Any, Final
+
+from agent.views.layout import Line, paragraph
+from agent.views.words import amount, change_told, listed, plural, sentence
+
+Json = dict[str, Any]
+LABEL: Final = 10
+ASKED: Final = 200
+CLAIM: Final = 150
+ANSWER: Final = 260
+CHANGES: Final = 3
+CAUSE: Final = 240
+COST: Final = 140
+LEFT_OUT: Final = " …"
+STYLES: Final = {"cause": "bold green", "healthy": "bold green", "abstain": "bold yellow"}
+VERDICTS: Final = {"supported": "holds", "contradicted": "does not hold", "untestable": "cannot be tested yet"}
+_COMMANDS: Final = frozenset({"Look", "Then"})
+_WEIGHTIEST: Final = ("contradicted", "supported", "untestable")
+
+
+def first_screen(document: Json, width: int) -> list[Line]:
+    """What an operator must know before anything else, then the ids and the commands to go on with."""
+    lines = [Line("")]
+    for label, text, style in _rows(document):
+        lines += _row(label, text, width, style)
+    ids = document["ids"]
+    told = [("ask more", ids["ask"]), ("write up", ids["writeup"])]
+    told += [("verify", ids["verify"])] if document["changes"] else []
+    lines += [Line(""), Line(f"Session   {ids['session']}", "bold")]
+    return [*lines, *(Line(f"{name:<{LABEL}}{command}") for name, command in told)]
+
+
+def headline(document: Json) -> str:
+    """The verdict in one sentence of plain words."""
+    diagnosis = document["diagnosis"]
+    if not document["target"]["found"]:
+        return f"No SGLang found {where(document)}."
+    if diagnosis["kind"] == "healthy":
+        return "Nothing wrong was found."
+    first = next((row for row in document["hypotheses"] if row["status"] != "refuted" and row["reasons_for"]), None)
+    if first is None:
+        return "Not decided yet: too little was seen."
+    if diagnosis["kind"] == "abstain":
+        return sentence(f"Not decided yet; the strongest lead: {first['statement']}")
+    return sentence(first["statement"])
+
+
+def where(document: Json) -> str:
+    """`on gpu1`, or `in crash.log` where there is no host."""
+    target = document["target"]
+    return f"{'in' if target['kind'] == 'bundle' else 'on'} {target['host'] or 'the host'}"
+
+
+def hicache_in_short(option: Json) -> str:
+    """One HiCache row of the options as half a sentence, with its figures."""
+    fits = f"{amount(option['host_gb'])} GB of host RAM, which " + ("fits" if option["fits"] else "does not fit")
+    return (
+        f"{option['name']}: {fits}; {option['prefix_factor']:.1f}x the prefix tokens, "
+        f"running requests {option['running_factor']:.2f}x"
+    )
+
+
+def _row(label: str, text: str, width: int, style: str) -> list[Line]:
+    """Text beside its label, later lines under the first; a command stays in one line."""
+    folded = [Line(text, style)] if label in _COMMANDS else paragraph(text, width - LABEL, style=style)
+    return [
+        Line(f"{label if number == 0 else '':<{LABEL}}{line.text}", line.style) for number, line in enumerate(folded)
+    ]
+
+
+def _rows(document: Json) -> Iterator[tuple[str, str, str]]:
+    diagnosis = document["diagnosis"]
+    yield "Asked", _cut(document["complaint"], ASKED), "dim"
+    if not document["target"]["found"]:
+        yield "Answer", headline(document), STYLES["abstain"]
+        yield "Seen", _seen_instead(document), ""
+        yield "Do", _do_where_nothing_is(document), ""
+        return
+    answered = " ".join(_asked(document))
+    if answered:
+        yield "Answer", answered, ""
+    yield "Cause", f"{_cut(headline(document), CAUSE)} {_certainty(diagnosis)}", STYLES[diagnosis["kind"]]
+    if diagnosis["kind"] == "abstain":
+        yield from _undecided(diagnosis)
+    yield from _change(document)
+    target = document["target"]
+    version = f"SGLang {target['version']}" if target["version"] else "SGLang of unknown version"
+    gpus = [f"{gpu['count']} x {gpu['name']}" for gpu in target["gpus"]]
+    yield "Server", ", ".join(filter(None, [target["host"], version, target["model"], *gpus])), "dim"
+
+
+def _asked(document: Json) -> Iterator[str]:
+    """The options that were asked for, then what was taken for granted, judged; as much as three lines hold."""
+    options = [option for option in document["options"] if option.get("answers")][:1]
+    about_ram = bool(options)
+    ranked = sorted(
+        document["claims"],
+        key=lambda claim: (about_ram and "RAM" not in claim["text"], _WEIGHTIEST.index(claim["verdict"])),
+    )
+    said = [hicache_in_short(option) for option in options]
+    said += [f"“{claim['text']}” {VERDICTS[claim['verdict']]}: {claim['why']}" for claim in ranked]
+    room = ANSWER
+    for number, text in enumerate(said):
+        if number and len(text) > room:
+            return
+        room -= len(text)
+        yield _cut(text, CLAIM) + "."
+
+
+def _certainty(diagnosis: Json) -> str:
+    named = f"{diagnosis['label']}, " if diagnosis["label"] else ""
+    return f"({named}certainty {diagnosis['certainty']:.2f})"
+
+
+def _undecided(diagnosis: Json) -> Iterator[tuple[str, str, str]]:
+    for text in diagnosis["missing"][:1]:
+        what, _, look = text.partition("Look: ")
+        yield "Settle", _cut(f"{what.strip()} {look}".strip(), CAUSE), ""
+    if diagnosis["look"]:
+        yield "Look", diagnosis["look"]["command"], ""
+        yield "Then", diagnosis["look"]["then"], ""
+
+
+def _change(document: Json) -> Iterator[tuple[str, str, str]]:
+    changes = document["changes"]
+    if not changes:
+        refused = "; ".join(f"{each['what']}: {each['reason']}" for each in document["refused"][:1])
+        if refused:
+            yield "Change", _cut(f"none; not taken: {refused}", CAUSE), ""
+        return
+    told = [change_told(change) + ("" if change["confirmed"] else ", NOT CONFIRMED") for change in changes[:CHANGES]]
+    more = [f"{plural(len(changes) - CHANGES, 'more change')}, below"] if len(changes) > CHANGES else []
+    yield "Change", "; ".join([*told, *more]), "bold"
+    restarts = [stage for stage in document["stages"] if stage["restart"]]
+    costs = [stage["cost"] for stage in restarts if stage["cost"]] or ["no restart"]
+    yield "Costs", (f"{plural(len(restarts), 'restart')}. " if restarts else "") + _sentences(costs[0], COST), ""
+    watched = [f"{watch['metric']}: worse is {watch['worse']}" for watch in document["verify"][:2]]
+    if watched:
+        yield "Watch", "; ".join(watched), ""
+    if document["walls"]:
+        yield "Next wall", document["walls"][0]["what"], ""
+
+
+def _seen_instead(document: Json) -> str:
+    """What this target has to show, and what of SGLang is not there."""
+    if document["target"]["kind"] == "bundle":
+        return "no line that a server, its start or its failure is known by"
+    gpus = [f"{gpu['count']} x {gpu['name']}" for gpu in document["target"]["gpus"]]
+    return f"no process, unit, container or log of SGLang; {listed(gpus) or 'no GPU that nvidia-smi or rocm-smi shows'}"
+
+
+def _do_where_nothing_is(document: Json) -> str:
+    if document["target"]["kind"] == "bundle":
+        return "give the server's log from its first line on, or what `sglscout collect` brings"
+    return (
+        "check the host's name, that the server is started there, and that this login may see its processes; "
+        "a server that died leaves a log: give it with --bundle FILE"
+    )
+
+
+def _cut(text: str, characters: int) -> str:
+    """The text, or as many whole words of it as there is room for."""
+    return shorten(" ".join(text.split()), characters, placeholder=LEFT_OUT)
+
+
+def _sentences(text: str, characters: int) -> str:
+    """As many whole sentences as there is room for, at least one."""
+    kept = ""
+    for each in text.split(". "):
+        said = each if each.endswith(".") else f"{each}."
+        if kept and len(kept) + len(said) > characters:
+            break
+        kept = f"{kept} {said}".strip()
+    return kept

@@ -1,0 +1,133 @@
+"""Options, memory and sums as a terminal shows them: the rows that matter after a diagnosis, all of them when asked.
+
+`whole` is what `/options` and `show --document` print; without it a row that is left out is counted, and where it
+stands is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from agent.views.layout import Line, columned, item, paragraph
+from agent.views.words import amount, listed, plural, with_sources
+
+Json = dict[str, Any]
+OPTIONS_SHOWN: Final = 9
+SUMS_SHOWN: Final = 4
+_MARKS: Final = {"observed": "o", "derived": "d", "estimated": "e", "claimed": "c"}
+SMALL_GIB: Final = 0.1
+SMALL_GIB_IN_SHORT: Final = 0.5
+
+
+def options(document: Json, width: int, *, whole: bool) -> list[Line]:
+    """The options side by side; what each risks, and what the source tells of others, under the table."""
+    measured = [option for option in document["options"] if option.get("running_factor") is not None]
+    shown = sorted(measured, key=lambda option: (bool(option.get("combined")), not option.get("answers")))
+    shown = shown if whole else [option for option in shown if not option.get("combined")][:OPTIONS_SHOWN]
+    rows = [
+        [
+            option["name"],
+            f"{option['running_factor']:.2f}x",
+            amount(option["running"]) if option.get("running") else "",
+            amount(option["prefix_tokens"]) if option.get("prefix_tokens") else "",
+            amount(option["host_gb"]) if option.get("host_gb") else "",
+            "does not fit" if option.get("fits") is False else ("restart" if option.get("restart") else "nothing"),
+        ]
+        for option in shown
+    ]
+    names = ["option", "GPU pool", "running", "prefix tokens", "host GB", "takes"]
+    lines = columned(names, rows, width, indent=2, right=[False, True, True, True, True, False]) if rows else []
+    if len(measured) > len(shown):
+        left = f"and {plural(len(measured) - len(shown), 'combination')}; what each risks: {_shown_whole(document)}"
+        lines += paragraph(left, width, 2)
+    if whole:
+        for owners, said in _risks(shown):
+            lines += item(f"{owners}: {said}", width)
+    for text in told_options(document["options"], whole=whole):
+        lines += item(text, width)
+    for text in document["contradictions"]:
+        lines += item(f"findings disagree: {text}", width)
+    return lines
+
+
+def _shown_whole(document: Json) -> str:
+    return f"sglscout show {document['ids']['session']} --document"
+
+
+def _risks(options: list[Json]) -> list[tuple[str, str]]:
+    """What each option risks or runs into; what several share is said once."""
+    owners: dict[str, list[str]] = {}
+    for option in options:
+        for text in (option.get("why_not"), option.get("risk")):
+            for piece in (text or "").split("; "):
+                if piece:
+                    owners.setdefault(piece, []).append(option["name"])
+    said: dict[str, list[str]] = {}
+    for piece, names in owners.items():
+        said.setdefault("; ".join(_together(names)), []).append(piece)
+    return [(names, "; ".join(pieces)) for names, pieces in said.items()]
+
+
+def _together(names: list[str]) -> list[str]:
+    """`DP attention, dp 2`, `… dp 4` as `DP attention, dp 2, dp 4`."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        family, _, member = name.partition(", ")
+        groups.setdefault(family, []).append(member)
+    return [", ".join([family, *filter(None, members)]) for family, members in groups.items()]
+
+
+def told_options(options: Iterable[Json], *, whole: bool = True) -> list[str]:
+    """Options that only the source tells of, a line each; flags that only tune another option in one line."""
+    told = [option for option in options if option.get("running_factor") is None and option.get("does")]
+    tuning = [option["name"] for option in told if "hicache" in option["name"]]
+    lines = []
+    for option in told:
+        if option["name"] not in tuning:
+            limits = (option.get("risk") or "").split("; ")
+            said = [option["does"], *filter(None, limits if whole else limits[-1:])]
+            lines.append(f"{option['name']}: {'; '.join(said)}")
+    told_of = ", ".join(tuning) if whole else f"{len(tuning)}, see sglscout flags hicache"
+    return [*lines, f"flags that tune HiCache: {told_of}"] if tuning else lines
+
+
+def memory(document: Json, width: int, *, whole: bool) -> list[Line]:
+    """The steps from the card to what is free; those too small to matter in one row."""
+    if not document["memory"]:
+        return []
+    small_gib = SMALL_GIB if whole else SMALL_GIB_IN_SHORT
+    steps = document["memory"]
+    large = [step for step in steps if step["gib"] >= small_gib or step is steps[-1]]
+    small = [step for step in steps if step not in large]
+    rows: list[list[str]] = []
+    told: set[str] = set()
+    for step in large:
+        why = "as above" if step["why_not_spare"] in told else step["why_not_spare"]
+        told.add(step["why_not_spare"])
+        rows.append([step["name"], f"{step['gib']:.2f} {_MARKS[step['grade']]}", with_sources(why, [step["source"]])])
+    if small:
+        names = [step["name"] for step in small]
+        of = listed(names) if whole else f"{plural(len(small), 'step')} under {small_gib:g} GiB each"
+        rows.insert(-1, ["small parts", f"{sum(step['gib'] for step in small):.2f} d", of])
+    lines = columned(["one GPU", "GiB", "why it is not spare"], rows, width, indent=2, right=[False, True, False])
+    return [*lines, *paragraph("o observed, d derived from what was observed, e estimated", width, 2, style="dim")]
+
+
+def arithmetic(document: Json, width: int, *, whole: bool) -> list[Line]:
+    """A sum a line: name = formula = value, inputs, where they stand. Those of the change first, if it has any."""
+    rows = document["arithmetic"]
+    if not whole:
+        chosen = [row for row in rows if row.get("for_change") or row["name"] == "host_total"]
+        rows = (chosen if any(row.get("for_change") for row in rows) else rows)[:SUMS_SHOWN]
+    lines: list[Line] = []
+    for row in rows:
+        inputs = ", ".join(f"{name} {amount(value)}" for name, value in row["inputs"].items())
+        limit = f"; limit {amount(row['limit'])} ({row['limit_from']})" if row.get("limit") is not None else ""
+        span = f"; {amount(row['range'][0])} to {amount(row['range'][1])}" if row.get("range") else ""
+        text = f"{row['name']} = {row['expression']} = {amount(row['value'])} {row['unit']}"
+        known = f"{text} ({row['grade']}: {inputs}{span}{limit})"
+        lines += item(with_sources(known, row.get("evidence", ())), width)
+    left = len(document["arithmetic"]) - len(rows)
+    lines += paragraph(f"and {plural(left, 'more sum')}: see the write-up", width, 2) if left else []
+    return lines

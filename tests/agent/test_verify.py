@@ -1,0 +1,55 @@
+"""After a change: another look at the same host, row by row, with the figures of the day the advice was given."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import yaml
+
+from tests.agent.test_demo import _altered
+from tests.program import sglscout
+
+UNIT = "root/etc/systemd/system/sglang-kimi.service"
+
+
+def _restarted_with(copy: Path, flags: str, pid: int) -> None:
+    """The recorded host after its operator has added flags and restarted the unit."""
+    unit = copy / UNIT
+    unit.write_text(unit.read_text().replace("--mem-fraction-static 0.88", f"--mem-fraction-static 0.88 {flags}"))
+    figures = yaml.safe_load((copy / "host.yaml").read_text())
+    figures["server"]["pid"] = pid
+    figures["server"]["started"] = figures["server"]["started"].replace(hour=23)
+    (copy / "host.yaml").write_text(yaml.safe_dump(figures))
+
+
+def test_before_and_after_a_restart_and_what_the_write_up_says_of_it(tmp_path: Path) -> None:
+    home, copy = tmp_path / "home", _altered(tmp_path, "slots", {})
+    identity = sglscout(home, "demo", "--recorded", str(copy)).err.split()[1]
+
+    untouched = sglscout(home, "verify", identity)
+    assert untouched.exit == 3
+    assert " ".join(untouched.out.split()).count("the server was not restarted") == 3
+    assert "running requests, p95: above 48 (before 48 requests, now 48 requests;" in " ".join(untouched.out.split())
+    assert max(len(line) for line in untouched.out.splitlines()) <= 80
+
+    _restarted_with(copy, "--max-running-requests 72", 51000)
+    done = sglscout(home, "verify", identity, "--json")
+    rows = {row["what"]: row for row in json.loads(done.out)["expectations"]}
+    assert done.exit == 0, rows
+    assert {row["outcome"] for row in rows.values()} == {"met"}
+    assert rows["max_running_requests=72"]["before"] == "48 requests"
+    assert rows["max_running_requests=72"]["after"] == "72 requests"
+    running = rows["running requests, p95: above 48"]
+    assert float(running["after"].split()[0]) > float(running["before"].split()[0]) == 48
+    again = sglscout(home, "verify", identity)
+    assert again.exit == 0, again.out  # what was before is before the change, however often was looked since
+
+    text = sglscout(home, "writeup", identity).out
+    assert "another look found 3 of 3 expectations met" in text
+    assert "What another look found" in text
+    assert "| requests running at once (95th percentile under load) | 48 requests |" in text
+    folder = home / "transcripts" / identity
+    assert (folder / "writeup.md").read_text() == text
+    assert "What another look found" in (folder / "writeup.html").read_text()
+    assert oct((folder / "writeup.html").stat().st_mode)[-3:] == "600"
