@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from agent import sums
@@ -36,6 +37,8 @@ def advise(case: Case, source: Source | None, wanted: Sequence[Json]) -> Advised
     )
     accepted = tuple(change.row() for change in checked.accepted)
     patch = advice.patch(launch, checked.accepted, catalogue=catalogue) if launch and checked.accepted else None
+    if patch is not None and catalogue is not None:
+        patch = replace(patch, notes=(*patch.notes, *_standing(checked, catalogue.version)))
     expected = [{"what": each.what, "where": each.where} for each in actions.expected]
     watches = [
         {"metric": each.metric, "window_s": each.window_s, "better": each.better, "worse": each.worse}
@@ -51,10 +54,28 @@ def advise(case: Case, source: Source | None, wanted: Sequence[Json]) -> Advised
         verify=tuple(watches),
         rollback={"commands": list(patch.rollback), "when": [each.worse for each in actions.verify]} if patch else {},
         alternatives=tuple({"what": what, "why_not": why} for what, why in actions.alternatives),
-        must_not=tuple({"do": each.do, "flag": each.flag, "why": each.why} for each in actions.must_not),
+        must_not=tuple(
+            {"do": each.do, "flag": _named_here(each.flag, catalogue), "why": each.why} for each in actions.must_not
+        ),
         stages=tuple(stage.row() for stage in stages),
         walls=tuple(_walls(case.facts, accepted)),
     )
+
+
+def _named_here(flag: str, catalogue: advice.Flags | None) -> str:
+    """An option as the deployed version spells it."""
+    if catalogue is None or catalogue.lookup(flag) is not None:
+        return flag
+    here = catalogue.renamed(flag)
+    return here.spellings[0] if here is not None else flag
+
+
+def _standing(checked: advice.Checked, version: str) -> list[str]:
+    """What the operator's own command has that the version refuses, changed or not."""
+    return [
+        f"The launch command as it stands is refused by sglang {version}: {each}. No change here mends that."
+        for each in checked.standing
+    ]
 
 
 def advised_text(advised: Advised) -> str:

@@ -123,6 +123,8 @@ def _changes(document: Json, width: int, _whole: bool) -> list[Line]:
 
 def _apply(document: Json, width: int, _whole: bool) -> list[Line]:
     lines: list[Line] = []
+    for note in document["launch"].get("notes", ()):
+        lines += item(note, width, style="yellow")
     for number, stage in enumerate(document["stages"], 1):
         lines += paragraph(f"{number}. {sentence(stage['title'])}", width, 2, 3)
         lines += paragraph(stage["cost"], width, 5) if stage["cost"] else []

@@ -265,3 +265,23 @@ def test_another_version_on_the_host_is_the_one_that_is_read(home: Path, tmp_pat
     made = sglscout(home, "demo", "--recorded", str(copy), "--json", timeout=400).document
     assert made["target"]["version"] == "0.5.10"
     assert {citation["version"] for citation in made["citations"]} == {"0.5.10"}
+
+
+def test_a_proposal_takes_the_name_that_the_deployed_version_has_for_it(home: Path, tmp_path: Path) -> None:
+    copy = _altered(tmp_path, "slots", {"server.version": "0.5.23"})
+    made = sglscout(home, "demo", "--recorded", str(copy), "--json").document
+    assert made["target"]["version"] == "0.5.23"
+    change = _change(made, "--cuda-graph-max-bs-decode")
+    assert change is not None
+    assert "--cuda-graph-max-bs is called --cuda-graph-max-bs-decode in 0.5.23" in change["why"]
+    assert made["refused"] == []
+    assert made["launch"]["notes"] == []
+
+
+def test_what_the_version_refuses_in_the_operators_own_command_is_said(home: Path, tmp_path: Path) -> None:
+    copy = _altered(tmp_path, "slots", {"server.version": "0.4.6"})
+    done = sglscout(home, "demo", "--recorded", str(copy))
+    text = " ".join(done.out.split())
+    assert "The launch command as it stands is refused by sglang 0.4.6: --tool-call-parser takes" in text
+    assert "--reasoning-parser takes deepseek-r1; 'kimi_k2' is none of them (srt/server_args.py:743)" in text
+    assert "set --max-running-requests: (not set) -> 72 requests" in text

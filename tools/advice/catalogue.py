@@ -50,6 +50,9 @@ class Catalogue(Protocol):
     def resolve(self, option: str) -> FlagInfo | None:
         """The same, an unambiguous beginning of a spelling included, as the parser takes it (`--tp`)."""
 
+    def renamed(self, option: str) -> FlagInfo | None:
+        """The option in use in that version for one that other versions spell differently; None where there is none."""
+
     def nearest(self, option: str) -> str:
         """The option most like it, empty when none is near."""
 

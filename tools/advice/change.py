@@ -72,10 +72,14 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What passed and what did not; together they are everything that was proposed."""
+    """What passed and what did not; together they are everything that was proposed.
+
+    `standing` is what the version refuses in the launch command as it is, and goes on refusing after the changes.
+    """
 
     accepted: tuple[Change, ...]
     refused: tuple[Refusal, ...]
+    standing: tuple[Problem, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,3 +88,6 @@ class Problem:
 
     text: str
     at: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.text} ({self.at})" if self.at else self.text

@@ -90,7 +90,10 @@ def _flag(change: Change, case: _Case) -> Change:
         raise _Refused(f"{change.flag!r} is not written as an option is")
     if case.catalogue is None:
         raise _Refused("the options of the deployed version are not known; name its version or its tree")
+    proposed = change.flag
     info = case.catalogue.lookup(change.flag)
+    if change.do != "remove" and (info is None or info.retired):
+        change, info = _as_named_here(change, info, case.catalogue)
     if info is None or change.flag not in info.spellings:
         near = case.catalogue.nearest(change.flag)
         raise _Refused(
@@ -99,7 +102,7 @@ def _flag(change: Change, case: _Case) -> Change:
     if info.retired and change.do != "remove":
         raise _Refused(f"{change.flag} is deprecated in {case.catalogue.version}: {info.retired}")
     was = _typed(change, info, case)
-    to = values.parsed(change, info, was, _effective(info, case))
+    to = values.parsed(change, info, was, _effective((*info.spellings, proposed), case))
     if isinstance(to, values.Unfit):
         raise _Refused(to.reason)
     why = forbidden.reason(change.flag, "" if to is None else str(to), info)
@@ -107,6 +110,15 @@ def _flag(change: Change, case: _Case) -> Change:
         raise _Refused(f"{change.flag} is left to the operator: {why}")
     valid = Valid(case.catalogue.version, info.at, "kept")
     return replace(change, from_=was, to=to, valid=valid)
+
+
+def _as_named_here(change: Change, info: FlagInfo | None, catalogue: Catalogue) -> tuple[Change, FlagInfo | None]:
+    """A change of an option that this version has under another name, for that name; as it is where it has none."""
+    here = catalogue.renamed(change.flag)
+    if here is None:
+        return change, info
+    why = f"{change.why} ({change.flag} is called {here.spellings[0]} in {catalogue.version})".strip()
+    return replace(change, flag=here.spellings[0], why=why), here
 
 
 def _typed(change: Change, info: FlagInfo, case: _Case) -> Scalar | None:
@@ -119,13 +131,13 @@ def _typed(change: Change, info: FlagInfo, case: _Case) -> Scalar | None:
     return values.scalar(typed.value) if typed.values else True
 
 
-def _effective(info: FlagInfo, case: _Case) -> float | None:
-    for spelling in info.spellings:
+def _effective(spellings: Sequence[str], case: _Case) -> float | None:
+    for spelling in spellings:
         found = case.facts.number("server_arg", spelling.removeprefix("--").replace("-", "_"))
         if found is not None:
             return found
     running = {"--max-running-requests": "running_limit", "--context-length": "context_len"}
-    names = [running[spelling] for spelling in info.spellings if spelling in running]
+    names = [running[spelling] for spelling in spellings if spelling in running]
     return case.facts.number(names[0]) if names else None
 
 
@@ -219,18 +231,20 @@ def _together(passed: list[Change], refused: list[Refusal], case: _Case) -> Chec
     before = list(case.launch.options) if case.launch is not None else []
     after = options_after(case.launch, flags, case.catalogue)
     old = {problem.text for problem in case.catalogue.rules(before)}
-    problems = [problem for problem in case.catalogue.rules(after) if problem.text not in old]
+    objected = case.catalogue.rules(after)
+    problems = [problem for problem in objected if problem.text not in old]
+    standing = [problem for problem in objected if problem.text in old] if case.launch is not None else []
     fit = memory.fit(_canonical(before, case), _canonical(after, case), case.facts)
     problems += fit.problems
     if case.arithmetic is not None:
         problems += list(case.arithmetic(before, after, case.facts))
     if problems:
-        text = "; ".join(f"{one.text} ({one.at})" if one.at else one.text for one in problems)
+        text = "; ".join(map(str, problems))
         refused += [Refusal(change, f"together with the other changes: {text}") for change in flags]
         passed = [change for change in passed if change.kind != "flag"]
     elif fit.missing:
         passed = [_unsure(change, fit.missing) for change in passed]
-    return Checked(tuple(passed), tuple(refused))
+    return Checked(tuple(passed), tuple(refused), tuple(standing))
 
 
 def _unsure(change: Change, missing: Sequence[str]) -> Change:

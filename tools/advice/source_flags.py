@@ -63,16 +63,20 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """Flags of a version. `problems` checks a list of options against the rules of its code (`check_command`)."""
+    """Flags of a version. `problems` checks a list of options against the rules of its code (`check_command`).
+
+    `elsewhere` gives the name here of an option as another version spells it, empty where there is none.
+    """
 
     flags: SourceCatalogue
     problems: Rules | None = None
     variables: Callable[[str], bool | None] | None = None
+    elsewhere: Callable[[str], str] | None = None
 
     @classmethod
     def of(cls, source: Source) -> Flags:
         """Flags, rules and variables of a tree. Raises SourceUnavailable when its parser cannot be read."""
-        from tools.source import check_command
+        from tools.source import check_command, named_here
 
         @lru_cache(maxsize=64)
         def known(options: tuple[str, ...]) -> tuple[Problem, ...]:
@@ -87,7 +91,11 @@ class Flags:
                 return None
             return any(name in source.text(path) for path in source.files(kind="py"))
 
-        return cls(source.catalogue(), problems, reads)
+        def here(option: str) -> str:
+            flag = named_here(option, source.catalogue())
+            return flag.name if flag is not None else ""
+
+        return cls(source.catalogue(), problems, reads, here)
 
     @property
     def version(self) -> str:
@@ -108,6 +116,10 @@ class Flags:
             return exact
         found = {flag.spellings: flag for name in self.flags.by_prefix(option) if (flag := self.lookup(name))}
         return next(iter(found.values())) if len(found) == 1 else None
+
+    def renamed(self, option: str) -> Flag | None:
+        name = self.elsewhere(option) if self.elsewhere is not None else ""
+        return self.lookup(name) if name else None
 
     def nearest(self, option: str) -> str:
         near = self.flags.nearest(option, 1)

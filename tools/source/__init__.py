@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tools.source.catalogue import Dynamic, Flag, FlagCatalogue
 from tools.source.launch import Launch, Problem, check_command, parse_launch
+from tools.source.renames import named_here
 from tools.source.rule_scan import Rule
 from tools.source.search import Hit, SearchResult
 from tools.source.source import Difference, Source, obtain
@@ -30,6 +31,7 @@ __all__ = [
     "Source",
     "TreeStore",
     "check_command",
+    "named_here",
     "obtain",
     "parse_launch",
     "tools_for",

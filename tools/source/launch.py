@@ -222,9 +222,9 @@ def _names(launch: Launch, catalogue: FlagCatalogue) -> list[Problem]:
     for name, _, completions in launch.ambiguous:
         said = f"{name} could be {', '.join(completions[:4])}"
         found.append(Problem("ambiguous", "error", name, said, completions[0]))
-    if launch.rest:
-        said = f"belongs to no option: {' '.join(launch.rest[:5])}"
-        found.append(Problem("stray", "error", launch.rest[0], said))
+    stray = [word for word in launch.rest if not FILLED_LATER.search(word)]
+    if stray:
+        found.append(Problem("stray", "error", stray[0], f"belongs to no option: {' '.join(stray[:5])}"))
     return found
 
 
@@ -264,11 +264,11 @@ def _of_one(each: Given, *, counts: bool) -> list[Problem]:
 
 def _missing(launch: Launch, catalogue: FlagCatalogue) -> list[Problem]:
     given = {each.flag.dest for each in launch.given}
-    config = launch.value("config") is not None
+    elsewhere = launch.value("config") is not None or any(FILLED_LATER.search(word) for word in launch.rest)
     return [
         Problem("missing", "error", flag.name, f"{flag.name} is required and not given", at=flag.at)
         for flag in catalogue.flags
-        if flag.required and flag.dest not in given and not config
+        if flag.required and flag.dest not in given and not elsewhere
     ]
 
 

@@ -78,6 +78,8 @@ def change(document: Json) -> Iterator[Block]:
     commands = "\n".join(line for stage in document["stages"] for line in stage["commands"])
     if launch.get("patch") and launch["patch"].strip() not in commands:
         yield Code(launch["patch"])
+    if launch.get("notes"):
+        yield Items(tuple(cited(note) for note in launch["notes"]))
     for number, stage in enumerate(document["stages"], 1):
         yield Paragraph(f"Step {number}: {sentence(stage['title'])}" + (f" {stage['cost']}" if stage["cost"] else ""))
         if stage["commands"]:

@@ -81,6 +81,43 @@ def test_a_refusal_says_why(flags: Flags, change: Change, said: str) -> None:
     assert said in _reason(flags, change)
 
 
+@pytest.mark.parametrize(
+    ("version", "proposed", "to", "taken"),
+    [
+        ("0.5.23", "--cuda-graph-max-bs", 72, "--cuda-graph-max-bs-decode"),
+        ("0.5.16", "--cuda-graph-max-bs", 72, "--cuda-graph-max-bs-decode"),
+        ("0.5.9", "--cuda-graph-max-bs-decode", 72, "--cuda-graph-max-bs"),
+        ("0.5.9", "--enable-hicache", None, "--enable-hierarchical-cache"),
+        ("0.5.23", "--nsa-decode-backend", "flashmla_kv", "--dsa-decode-backend"),
+        ("0.5.9", "--dsa-decode-backend", "flashmla_kv", "--nsa-decode-backend"),
+    ],
+)
+def test_an_option_of_another_version_is_proposed_by_its_name_here(
+    flags_of: Callable[[str], Flags], version: str, proposed: str, to: int | str | None, taken: str
+) -> None:
+    found = _check(flags_of(version), box.flag("set", proposed, to))
+    assert not found.refused
+    (change,) = found.accepted
+    assert change.flag == taken
+    assert f"{proposed} is called {taken} in {version}" in change.why
+
+
+def test_a_switch_that_became_a_number_is_not_translated(flags_of: Callable[[str], Flags]) -> None:
+    assert "deprecated" in _reason(flags_of("0.5.23"), box.flag("set", "--enable-dp-attention"))
+    assert "no option --attn-dp-size" in _reason(flags_of("0.5.9"), box.flag("set", "--attn-dp-size", 2))
+
+
+def test_what_is_refused_in_the_command_before_any_change_is_named(flags: Flags) -> None:
+    text = box.UNIT.replace("--trust-remote-code", "--tool-call-parser nonsense --page-size 0")
+    found = _check(
+        flags, box.flag("raise", "--max-running-requests", 72), launch=parse_launch("systemd", text, sources=("E6",))
+    )
+    assert [change.flag for change in found.accepted] == ["--max-running-requests"]
+    assert len(found.standing) == 2
+    assert all("srt/server_args.py:" in str(each) for each in found.standing)
+    assert not _check(flags, box.flag("raise", "--max-running-requests", 72)).standing
+
+
 def test_without_the_tree_no_flag_is_proposed() -> None:
     assert "not known" in _reason(None, box.flag("set", "--page-size", 64))
 

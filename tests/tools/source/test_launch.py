@@ -121,6 +121,8 @@ def test_values_that_the_server_sets_are_told(version: str) -> None:
 
 def test_a_value_filled_in_later_is_not_judged() -> None:
     assert not [each for each in problems("--page-size $PAGE --tp-size <N>").values() if each.severity == "error"]
+    assert not [each for each in problems("--tp-size 8 $EXTRA_ARGS").values() if each.severity == "error"]
+    assert not check_command('python3 -m sglang.launch_server "$@"', tree("0.5.9"))
 
 
 @pytest.mark.parametrize(

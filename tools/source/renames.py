@@ -1,0 +1,67 @@
+"""One option under the names that versions give it: aliases, and what a deprecated flag says is used instead.
+
+The catalogues of released versions that ship are read for it, so that an option known from one version is found in
+another, older or newer: 0.5.16 still has `--cuda-graph-max-bs` and says that it became `--cuda-graph-max-bs-decode`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+
+from tools.source.catalogue import Flag, FlagCatalogue
+from tools.source.released import catalogue_of, versions
+
+
+def named_here(option: str, catalogue: FlagCatalogue) -> Flag | None:
+    """The flag in use in a version for an option as any version spells it; None where there is none, or not one only.
+
+    Both take a value of the same type, or both take none: a switch that became a number is another option.
+    """
+    found: dict[str, Flag] = {}
+    for name in _same(option, _links(catalogue)):
+        flag = next((each for each in catalogue.flags if name in each.names), None)
+        if flag is not None and not flag.deprecated:
+            found.setdefault(flag.name, flag)
+    exact = found.get(option)
+    return exact if exact is not None else next(iter(found.values())) if len(found) == 1 else None
+
+
+def _same(option: str, links: Mapping[str, frozenset[str]]) -> list[str]:
+    """Every name that one leads to."""
+    reached, at = [option], 0
+    while at < len(reached):
+        reached += sorted(links.get(reached[at], frozenset()) - set(reached))
+        at += 1
+    return reached
+
+
+def _links(catalogue: FlagCatalogue) -> dict[str, frozenset[str]]:
+    links = dict(_released_links())
+    for one, other in _pairs(catalogue):
+        links[one] = links.get(one, frozenset()) | {other}
+    return links
+
+
+@cache
+def _released_links() -> dict[str, frozenset[str]]:
+    links: dict[str, set[str]] = {}
+    for version in versions():
+        known = catalogue_of(version)
+        for one, other in _pairs(known) if known is not None else ():
+            links.setdefault(one, set()).add(other)
+    return {name: frozenset(others) for name, others in links.items()}
+
+
+def _pairs(catalogue: FlagCatalogue) -> Iterator[tuple[str, str]]:
+    """Names of one version that mean the same, each way."""
+    by_name = {name: flag for flag in catalogue.flags for name in flag.names}
+    for flag in catalogue.flags:
+        long = [name for name in flag.names if name.startswith("--") and not name.startswith("--no-")]
+        others = [name for name in long if name != flag.name]
+        instead = by_name.get(flag.replacement or "")
+        if instead is not None and (instead.nargs, instead.type) == (flag.nargs, flag.type):
+            others.append(instead.name)
+        for other in others:
+            yield flag.name, other
+            yield other, flag.name
