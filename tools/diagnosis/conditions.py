@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tools.diagnosis.clues import Seen, above, below, either, fact, flag, said, symptom, when
+from tools.diagnosis.clues import Seen, above, below, both, either, fact, flag, lacks, said, symptom, when
 from tools.diagnosis.foreign import EQUIVALENT
 from tools.diagnosis.sums import slots_that_fit
 from tools.diagnosis.view import View
@@ -20,9 +20,16 @@ HYBRID = either(
 SWA = either(
     fact("kv_pool", "swa"), fact("usage_p95", "swa"), symptom("sliding_window"), flag("--swa-full-tokens-ratio")
 )
-IDLE_CACHE = either(below("usage_p95", 0.75), below("usage_max", 0.75), symptom("cache_idle"))
-QUEUED = above("queue_p95", 3)
-WAITING = either(QUEUED, symptom("requests_wait", "few_running"))
+# What is measured comes before what is said: words about the pool or the queue count where no figure was seen.
+_USAGE_SEEN = either(fact("usage_p95"), fact("usage_max"))
+IDLE_CACHE = either(below("usage_p95", 0.75), below("usage_max", 0.75), both(symptom("cache_idle"), lacks(_USAGE_SEEN)))
+FULL_CACHE = either(above("usage_p95", 0.93), above("usage_max", 0.97), both(symptom("cache_full"), lacks(_USAGE_SEEN)))
+QUEUED = either(above("queue_p95", 3), above("queue_p50", 1))
+WAITING = either(QUEUED, both(symptom("requests_wait", "few_running"), lacks(fact("queue_p95"))))
+THROWN_BACK = both(
+    either(above("retractions", 1), said("retraction")),
+    lacks(both(below("retractions", 2), below("usage_max", 0.75), lacks(QUEUED))),
+)
 HICACHE = when(lambda view: view.hierarchical)
 REJECTED = either(fact("rejected_flag"), said("unrecognized_argument", "invalid_choice"), symptom("flag_refused"))
 KILLED = either(said("killed", "kernel_oom"), fact("kernel_oom_kill"), symptom("killed_silently", "host_memory_short"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tools.diagnosis.conditions import THROWN_BACK
 from tools.diagnosis.view import View
 
 # Facts whose presence is a sign of trouble, whatever their value.
@@ -26,7 +27,28 @@ _HARMLESS = frozenset(
         "running_reduced_by_kv",
         "graph_progress",
         "input_too_long",
+        "retraction",  # how often decides, which is a check of its own
     )
+)
+
+# What is said or noted to go wrong that none of the checks can refute: with it, nothing found is not nothing wrong.
+_NOT_REFUTED = (
+    "slow_decode",
+    "slow_ttft",
+    "prefill_slow",
+    "throughput_fell",
+    "slower_than_before",
+    "stalls",
+    "hangs",
+    "garbled_output",
+    "forgets_conversations",
+    "hit_rate_low",
+    "hit_rate_fell",
+    "no_benefit",
+    "creeps",
+    "host_memory_grows",
+    "gpu0_heavier",
+    "killed_silently",
 )
 
 
@@ -57,7 +79,11 @@ def health(view: View) -> Health:
         present=True,
         fine=not _alarmed(view),
     )
-    check("no request was thrown back", present="decode_lines" in facts, fine=not view.number("retractions"))
+    check(
+        "hardly a request was thrown back",
+        present="decode_lines" in facts or "retractions" in facts,
+        fine=THROWN_BACK(view) is None,
+    )
     check(
         f"the queue stays short (p95 {queue:g})" if queue is not None else "",
         present=queue is not None,
@@ -80,6 +106,8 @@ def health(view: View) -> Health:
     check("drafts are accepted", present=accept is not None, fine=(accept or 2) >= 1.2)
     alive = facts.text("ready") == "True" or "decode_lines" in facts or facts.text("running") == "True"
     looked = usage is not None or queue is not None
+    described = [term for term in _NOT_REFUTED if view.has("symptom", term)]
+    wrong += [f"what is described was not looked at: {term.replace('_', ' ')}" for term in described]
     return Health(alive and looked and not wrong, tuple(checked), tuple(wrong))
 
 

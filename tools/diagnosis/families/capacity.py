@@ -21,10 +21,12 @@ from tools.diagnosis.clues import (
     when,
 )
 from tools.diagnosis.conditions import (
+    FULL_CACHE,
     HYBRID,
     IDLE_CACHE,
     QUEUED,
     SWA,
+    THROWN_BACK,
     WAITING,
     below_limit,
     limit_typed,
@@ -34,8 +36,6 @@ from tools.diagnosis.conditions import (
 from tools.diagnosis.model import Actions, Do, Proposal, Question
 from tools.diagnosis.sums import slots_that_fit
 from tools.diagnosis.view import View
-
-_FULL_CACHE = either(above("usage_p95", 0.93), above("usage_max", 0.97), symptom("cache_full"))
 
 
 def _pool_carries_more(view: View) -> Seen | None:
@@ -503,10 +503,10 @@ ENTRIES = (
         ),
         against=(
             Clue(5, limit_typed, "the limit was typed by the operator"),
-            Clue(3, _FULL_CACHE, "the pool is full"),
+            Clue(3, FULL_CACHE, "the pool is full"),
             Clue(5, below_limit, "fewer run than the limit allows"),
             Clue(4, pool_carries_no_more, "the pool carries no more than the limit allows"),
-            Clue(3, above("retractions", 1), "requests are thrown back, so memory binds"),
+            Clue(3, THROWN_BACK, "requests are thrown back, so memory binds"),
             Clue(3, lacks(either(pinned, WAITING, symptom("few_running"))), "nothing shows requests at that limit"),
         ),
         neighbours=(
@@ -528,7 +528,7 @@ ENTRIES = (
             Clue(1, both(pinned, limit_typed), "the limit was typed by the operator"),
         ),
         against=(
-            Clue(3, either(_FULL_CACHE, above("retractions", 1)), "the pool is full"),
+            Clue(3, either(FULL_CACHE, THROWN_BACK), "the pool is full"),
             Clue(
                 5, either(said("state_caps_running", "running_reduced_by_kv"), HYBRID), "the server lowered the limit"
             ),
@@ -557,8 +557,8 @@ ENTRIES = (
                 ),
                 "the pool is full while requests wait",
             ),
-            Clue(2, both(above("retractions", 1), below_limit), "requests are thrown back below the running limit"),
-            Clue(2, both(above("retractions", 1), below_limit, QUEUED), "and others wait meanwhile"),
+            Clue(2, both(THROWN_BACK, below_limit), "requests are thrown back below the running limit"),
+            Clue(2, both(THROWN_BACK, below_limit, QUEUED), "and others wait meanwhile"),
             Clue(2, both(pool_carries_no_more, QUEUED), "requests wait, and the pool carries no more than the limit"),
             Clue(1.5, both(symptom("cache_full"), WAITING), "the pool is said to be full while requests wait"),
             Clue(
@@ -578,7 +578,7 @@ ENTRIES = (
             ),
         ),
         against=(
-            Clue(4, both(below("usage_max", 0.75), lacks(above("retractions", 1))), "the pool has room"),
+            Clue(4, both(below("usage_max", 0.75), lacks(THROWN_BACK)), "the pool has room"),
             Clue(2, symptom("cache_idle"), "the pool is said to have room"),
             _NOT_MEMORY_FAILURE,
             Clue(
@@ -652,7 +652,7 @@ ENTRIES = (
         ),
         against=(
             Clue(4, symptom("forgets_conversations"), "what suffers is reuse, not admission"),
-            Clue(2, _FULL_CACHE, "KV is full"),
+            Clue(2, FULL_CACHE, "KV is full"),
             _NOT_MEMORY_FAILURE,
         ),
         neighbours=(
@@ -673,7 +673,7 @@ ENTRIES = (
                 4,
                 both(
                     HYBRID,
-                    either(_FULL_CACHE, symptom("pool_small", "input_refused"), said("input_too_long")),
+                    either(FULL_CACHE, symptom("pool_small", "input_refused"), said("input_too_long")),
                     either(
                         below("usage_max", 0.5, "state"),
                         symptom("state_idle"),
@@ -705,7 +705,7 @@ ENTRIES = (
                 both(SWA, either(symptom("input_refused"), _context_over_pool, _rejected_input)),
                 "long inputs do not fit the pool for full attention",
             ),
-            Clue(1.5, both(SWA, either(WAITING, above("retractions", 1))), "requests wait or are thrown back"),
+            Clue(1.5, both(SWA, either(WAITING, THROWN_BACK)), "requests wait or are thrown back"),
         ),
         against=(
             Clue(3, _swa_below_chunk, "the window pool cuts chunks"),
@@ -747,13 +747,13 @@ ENTRIES = (
         "capacity.pool_saturated_by_active_requests",
         "The pool is held by running requests; it looks like a leak but empties when they finish.",
         for_=(
-            Clue(3, both(symptom("looks_like_leak"), _FULL_CACHE), "usage stays high and is taken for a leak"),
+            Clue(3, both(symptom("looks_like_leak"), FULL_CACHE), "usage stays high and is taken for a leak"),
             Clue(
                 1.5,
                 both(
                     above("usage_p50", 0.9),
                     above("running_p50", 2),
-                    lacks(above("retractions", 1)),
+                    lacks(THROWN_BACK),
                     lacks(above("queue_p95", 1)),
                 ),
                 "usage is high with many running, nothing waits or is thrown back",

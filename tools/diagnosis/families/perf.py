@@ -19,7 +19,7 @@ from tools.diagnosis.clues import (
     symptom,
     when,
 )
-from tools.diagnosis.conditions import IDLE_CACHE, QUEUED, WAITING, below_limit, pinned
+from tools.diagnosis.conditions import IDLE_CACHE, QUEUED, THROWN_BACK, WAITING, below_limit, pinned
 from tools.diagnosis.model import Actions, Proposal, Question
 from tools.diagnosis.view import View
 
@@ -611,11 +611,11 @@ ENTRIES = (
         "retraction.admission_too_aggressive",
         "More is admitted than can finish, and requests are thrown back and computed again.",
         for_=(
-            Clue(4, either(above("retractions", 1), said("retraction")), "requests are thrown back"),
+            Clue(4, THROWN_BACK, "requests are thrown back"),
             Clue(
                 2,
                 both(
-                    either(above("retractions", 1), said("retraction")),
+                    THROWN_BACK,
                     setting_below("--schedule-conservativeness", 0.7),
                 ),
                 "admission was loosened",
@@ -646,7 +646,7 @@ ENTRIES = (
             Clue(
                 3,
                 both(
-                    either(above("retractions", 3), said("retraction")),
+                    THROWN_BACK,
                     either(
                         symptom("collapse", "throughput_fell"),
                         setting_above("--max-running-requests", 200),
@@ -656,7 +656,7 @@ ENTRIES = (
             ),
             Clue(
                 2.5,
-                both(either(above("retractions", 1), said("retraction")), symptom("collapse")),
+                both(THROWN_BACK, symptom("collapse")),
                 "it collapses after a retraction",
             ),
             Clue(1, above("retracted_requests", 20), "many are thrown back at once"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from dataclasses import replace
 
 from tools.host.parsers import journal, table
 from tools.host.parsers.load import Point
@@ -47,6 +48,9 @@ def _read(evidence: Evidence) -> list[Fact]:
     found: list[Fact] = []
     kind = table.kind_of(evidence)
     log, pasted = kind in table.JOURNALS, kind in table.PASTED
+    if pasted:
+        found += _counted(evidence)
+        evidence = replace(evidence, text=_typed_commands_emptied(evidence.text))
     parsers = list(table.recognised(evidence.text) if pasted else table.PARSERS.get(kind, ()))
     if log or pasted:
         parsers.append(_journal)
@@ -64,6 +68,20 @@ def _read(evidence: Evidence) -> list[Fact]:
 
 def _journal(page: Page, evidence: Evidence) -> None:
     page.extend(journal.read(evidence.text.splitlines()).facts(evidence.id))
+
+
+def _counted(evidence: Evidence) -> tuple[Fact, ...]:
+    from tools.host.parsers.incident.shell import read_counts
+
+    page = Page(evidence.id)
+    read_counts(page, evidence.text)
+    return page.facts
+
+
+def _typed_commands_emptied(text: str) -> str:
+    from tools.host.parsers.incident.shell import without_commands
+
+    return without_commands(text)
 
 
 def _incident(page: Page, evidence: Evidence) -> None:

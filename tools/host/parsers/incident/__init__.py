@@ -6,6 +6,8 @@ and leaves what it does not know.
 
 from __future__ import annotations
 
+import re
+
 from tools.host.parsers.incident import failures, figures, launch, messages, symptoms
 from tools.host.parsers.page import Page
 from transcripts.facts import Evidence, Fact, Grade
@@ -14,6 +16,14 @@ __all__ = ["parse_text"]
 
 _LOAD_LINES = ("Decode batch", "Prefill batch")  # figures that the load parser reads; most of a busy server's journal
 _LONGEST = 400_000  # characters of prose that are read; a log of that length is no prose
+
+
+_SERIES = re.compile(r"\b(?:Decode|Prefill) batch\b.*#running-req")
+
+
+def _without_load(text: str) -> str:
+    """The text with lines of the load series emptied: what they hold is measured, and is no sentence."""
+    return "\n".join("" if _SERIES.search(line) else line for line in text.split("\n"))
 
 
 def parse_text(evidence: Evidence) -> tuple[Fact, ...]:
@@ -35,6 +45,6 @@ def parse_text(evidence: Evidence) -> tuple[Fact, ...]:
             figures.read(page, line, number, said)
     failures.read_phase(page, evidence.text, grade)
     if prose and len(evidence.text) <= _LONGEST:
-        symptoms.read(page, evidence.text, said)
+        symptoms.read(page, _without_load(evidence.text), said)
         launch.read(page, evidence.text, everything=evidence.probe == "launch")
     return tuple(dict.fromkeys(page.facts))

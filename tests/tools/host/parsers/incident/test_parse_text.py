@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tools.host.parsers import parse
 from tools.host.parsers.incident import parse_text
 from transcripts.facts import Evidence, Facts
 from transcripts.vocabulary import VOCABULARY
@@ -109,3 +110,26 @@ def test_any_text_is_read_without_complaint(text: str) -> None:
     for fact in read(text):
         assert fact.name in VOCABULARY
         assert fact.unit == VOCABULARY[fact.name][0]
+
+
+def _pasted(text: str) -> list[tuple[str, str, object]]:
+    return [(fact.name, fact.scope, fact.value) for fact in parse(Evidence("E1", "pasted", "", "h", "", 0, text))]
+
+
+@pytest.mark.parametrize("prompt", ["$ ", "root@gpu1:~# ", "[ops@n3 ~]$ ", "ops@n3:/srv/sglang$ "])
+def test_a_command_that_was_typed_is_no_output(prompt: str) -> None:
+    assert _pasted(f"{prompt}grep 'CUDA out of memory' server.log") == []
+    assert _pasted(f"{prompt}nvidia-smi --query-compute-apps=pid,used_memory --format=csv,noheader") == []
+    assert _pasted(f"{prompt}dmesg | grep -i 'killed process'") == []
+
+
+def test_a_launch_that_was_typed_is_still_a_launch() -> None:
+    facts = _pasted("$ python3 -m sglang.launch_server --model-path m --tp 8 \\\n  --mem-fraction-static 0.9")
+    assert ("flag", "--mem-fraction-static", "0.9") in facts
+
+
+def test_what_grep_counted_is_counted() -> None:
+    assert ("retractions", "", 0) in _pasted("$ grep -c 'Retract requests' sglang.log\n0")
+    assert ("retractions", "", 17) in _pasted("root@g:~# zgrep -ci retract sglang.log.1.gz\n17")
+    assert [name for name, *_ in _pasted("$ grep -c 'CUDA out of memory' s.log\n0")] == []
+    assert ("message", "cuda_oom", "CUDA out of memory") in _pasted("$ grep -c 'CUDA out of memory' s.log\n3")
