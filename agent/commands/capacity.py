@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import csv
 import json
+import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from transcripts.errors import UsageError
+from transcripts.errors import Inconclusive, UsageError
 
 if TYPE_CHECKING:
     from tools.capacity import Mix, Report
+    from tools.source import FlagCatalogue
     from transcripts.facts import Facts
 
 # Settings that describe a start which does not run yet; everything else under --set is a lever.
@@ -31,6 +34,7 @@ _OF_A_START = (
     "max-mamba-cache-size",
     "disable-radix-cache",
 )
+_NO_RAM = "free host memory is not known, so no host copy is said to fit: --ram-gib gives it"
 _ALIASES = {"tp": "tp-size", "pp": "pp-size", "dp": "dp-size", "dcp": "dcp-size"}
 
 
@@ -38,7 +42,7 @@ _ALIASES = {"tp": "tp-size", "pp": "pp-size", "dp": "dp-size", "dcp": "dcp-size"
 @click.option("--host", help="USER@HOST[:PORT], a name of your SSH configuration, or `local`.")
 @click.option("--bundle", type=click.Path(exists=True, path_type=Path), help="A bundle, folder, log or pasted text.")
 @click.option("--config", type=click.Path(exists=True, path_type=Path), help="A model's config.json, or its folder.")
-@click.option("--gpus", help="With --config: COUNTxSIZE, as 8x96.")
+@click.option("--gpus", help="With --config: COUNTxSIZE, as 8x96, 8x97887MiB.")
 @click.option("--sglang-version", default="0.5.9", show_default=True, help="With --config: the version to plan for.")
 @click.option("--weights-gib", type=float, help="With --config: weights of one GPU, from a `Load weight end` line.")
 @click.option("--ram-gib", type=float, help="With --config: free host memory.")
@@ -65,6 +69,7 @@ def plan(
 ) -> int:
     """What each memory lever, and their combinations, would change: tokens, running requests, prefixes, host RAM."""
     from tools.capacity import Cards, Report, assume
+    from tools.source.wheel import released
 
     if sum(one is not None for one in (host, bundle, config)) != 1:
         raise UsageError("plan needs one of --host, --bundle and --config.", "`sglscout plan --help` shows the forms.")
@@ -72,16 +77,54 @@ def plan(
     settings = _settings(wanted)
     if config is None:
         facts = asyncio.run(_seen(host, bundle))
-        _print(Report(facts, settings, mix), everything, explain, svg_path, as_json)
+        has = _has(_flags_of(facts.text("version")))
+        _print(Report(facts, settings, mix, catalogue_has=has), everything, explain, svg_path, as_json)
         return 0
     if gpus is None:
         raise UsageError("--config needs --gpus.", "Write COUNTxSIZE, as --gpus 8x96 for 8 cards of 96 GB.")
     shape, checkpoint = _config(config)
     start = {name.replace("-", "_"): settings.pop(name) for name in list(settings) if name in _OF_A_START}
     cards = Cards.parse(gpus)
+    flags = _flags_of(released(sglang_version))
+    for name, value in start.items():
+        _check_value(name, value, flags)
     found = assume(shape, cards, sglang_version, start, checkpoint, weights_gib, ram_gib, mix)
-    _print(Report(found.middle, settings, mix, (found.worst, found.best)), everything, explain, svg_path, as_json)
+    ends, said = (found.worst, found.best), (cards.said, *(() if ram_gib else (_NO_RAM,)))
+    report = Report(found.middle, settings, mix, ends, _has(flags), said)
+    _print(report, everything, explain, svg_path, as_json)
     return 0
+
+
+def _flags_of(version: str) -> FlagCatalogue | None:
+    """Flags of a version: those that ship, else its tree's; None where neither is to be had."""
+    from agent.commands.source import known
+    from tools.source.released import catalogue_of
+
+    if not version:
+        return None
+    try:
+        return catalogue_of(version) or known(version, None)[0]
+    except Inconclusive as error:
+        click.echo(f"{error.message} Which flags it has is not known; none is ruled out.", err=True)
+        return None
+
+
+def _has(flags: FlagCatalogue | None) -> Callable[[str], bool] | None:
+    return None if flags is None else lambda flag: flags.find(flag) is not None
+
+
+def _check_value(name: str, value: str, flags: FlagCatalogue | None) -> None:
+    """Raises UsageError for a setting of a start that the version would not take."""
+    from tools.source.values import range_problem, value_problem
+
+    flag = flags.find(name) if flags is not None else None
+    if flags is None or (flag is not None and not flag.takes_value):
+        return
+    if flag is None:
+        raise UsageError(f"SGLang {flags.version} has no --{name.replace('_', '-')}.", "Leave it out.")
+    wrong = value_problem(flag, [value]) or range_problem(flag, [value])
+    if wrong:
+        raise UsageError(f"{wrong}.", f"As {flag.at} of {flags.version} reads it.")
 
 
 def _print(found: Report, everything: bool, explain: bool, svg_path: Path | None, as_json: bool) -> None:
@@ -98,7 +141,11 @@ def _print(found: Report, everything: bool, explain: bool, svg_path: Path | None
     if as_json:
         click.echo(json.dumps(found.as_json()))
         return
-    for line in found.text(everything, explain):
+    from agent.views.layout import NARROWEST, WIDEST
+    from agent.views.terminal import console
+
+    width = min(max(console().width, NARROWEST), WIDEST)
+    for line in found.text(everything, explain, width):
         click.echo(line)
 
 
@@ -111,7 +158,7 @@ def _mix(text: str | None) -> Mix | None:
         numbers = [float(part) for part in text.split(":")]
     except ValueError:
         numbers = []
-    if len(numbers) not in (2, 3) or min(numbers) < 0 or sum(numbers[:2]) <= 0:
+    if len(numbers) not in (2, 3) or min(numbers) < 0 or not 0 < sum(numbers) < math.inf:
         raise UsageError(f"--mix {text} is not PROMPT:OUTPUT[:MAX_NEW].", "As 2000:500, in tokens.")
     return Mix(numbers[0], numbers[1], int(numbers[2]) if len(numbers) == 3 else 0)
 

@@ -93,7 +93,8 @@ def _levers(facts: Facts, wanted: tuple[str, ...]) -> str:
         )
         text += f" by {set_to}" if set_to else ""
         text += f"; runs {lever.running}" if lever.running else ""
-        text += "" if lever.fits else f"; does not fit: {lever.why_not}"
+        fit = "does not fit" if lever.fits is False else "not known to fit"
+        text += "" if lever.fits else f"; {fit}: {lever.why_not}"
         text += f"; {lever.risk}" if lever.risk else ""
         lines.append(f"{text} [{_sources(lever.sums)}].")
     return "\n".join(lines) or "No such lever is legal here, or what it needs was not seen."

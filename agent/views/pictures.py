@@ -100,8 +100,8 @@ def host(document: Json) -> str:
     parts, y = [], 4
     for option in options:
         width = option["host_gb"] / top * WIDTH
-        tone = "a" if option.get("fits", True) else "bad"
-        fits = "fits" if option.get("fits", True) else "does not fit"
+        tone = "bad" if option.get("fits") is False else "a"
+        fits = {True: "fits", False: "does not fit"}.get(option.get("fits", True), "not known to fit")
         parts.append(f'<text x="0" y="{y + 12}">{_said(option["name"])}: {amount(option["host_gb"])} GB, {fits}</text>')
         parts.append(f'<rect class="{tone}" x="0" y="{y + 18}" width="{width:.1f}" height="18"/>')
         y += 48

@@ -1,12 +1,13 @@
 """A deployment that does not run yet: facts from a config.json and a number of cards, estimated and said to be.
 
-Free memory before loading: from logs, 0.8 to 1.5 GiB under the nominal size on one GPU, 2 to 2.5 at tp 8. Weights: the
-checkpoint's size if known, else from the dimensions; what stands whole on every rank makes the range.
+Free memory before loading: from logs, 0.4 to 1.2 GiB under the card's size on one GPU, 1.1 to 2.2 with more ranks.
+Weights: the checkpoint's size if known, else from the dimensions; what stands whole on every rank makes the range.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from tools.capacity.concurrency import Mix
 from tools.capacity.deployment import Deployment
 from tools.capacity.errors import SettingRefused
 from tools.capacity.fraction import Card, automatic_fraction
+from tools.capacity.scenario import divides_attention
 from tools.capacity.shape import Latent, ModelShape, text_part
 from tools.capacity.sums import GIB
 from transcripts.facts import Fact, Facts
@@ -24,19 +26,57 @@ from transcripts.facts import Fact, Facts
 _PLAN = "the plan's assumption"
 
 
+# What nvidia-smi calls the whole memory of a card sold as so many GB: the server counts with these.
+_SOLD_AS = {
+    24: (24_564, "an RTX 4090"),
+    32: (32_607, "an RTX 5090"),
+    40: (40_960, "an A100 of 40 GB"),
+    48: (49_140, "an RTX A6000"),
+    80: (81_559, "an H100"),
+    94: (95_830, "an H100 NVL"),
+    96: (97_887, "an RTX PRO 6000 Blackwell"),
+    141: (143_771, "an H200"),
+    180: (183_359, "a B200"),
+}
+_CARDS = re.compile(r"(\d{1,4})\s*[x×*]\s*(\d{1,7}(?:\.\d{1,3})?)\s*(GB?|GiB|MiB|)", re.I)
+_MOST_MIB = 1024 * 1024
+
+
 @dataclass(frozen=True, slots=True)
 class Cards:
-    """`8x96`: how many, and the nominal size of one in GB as the vendor names it."""
+    """How many cards, the MiB of one, and how that size was come by.
+
+    `8x96` and `8x96GB` are the number on the box, `8x95.59GiB` and `8x97887MiB` the exact size.
+    """
 
     count: int
-    nominal_gb: float
+    mib: float
+    said: str
 
     @classmethod
     def parse(cls, text: str) -> Cards:
-        match = re.fullmatch(r"(\d+)\s*[x×*]\s*(\d+(?:\.\d+)?)(?:\s*[gG][iI]?[bB]?)?", text.strip())
-        if match is None or int(match.group(1)) < 1 or float(match.group(2)) <= 0:
-            raise SettingRefused(f"{text!r} is not a number of cards.", "Write COUNTxSIZE, as 8x96 for 8 of 96 GB.")
-        return cls(int(match.group(1)), float(match.group(2)))
+        match = _CARDS.fullmatch(text.strip())
+        count, size, unit = (int(match[1]), float(match[2]), match[3].lower()) if match else (0, 0.0, "")
+        mib, said = _card(size, unit)
+        if count < 1 or not 1024 <= mib <= _MOST_MIB:
+            raise SettingRefused(
+                f"{text!r} is not a number of cards.", "Write COUNTxSIZE, as 8x96 for 8 of 96 GB, or 8x97887MiB."
+            )
+        return cls(count, mib, said)
+
+
+def _card(size: float, unit: str) -> tuple[float, str]:
+    """MiB of a card, and a word on where they come from."""
+    if unit == "mib":
+        return size, f"{size:,.0f} MiB as given"
+    known = _SOLD_AS.get(int(size)) if unit != "gib" and size == int(size) else None
+    if known is not None:
+        mib, name = known
+        return float(mib), (
+            f"a card of {size:g} GB is taken as {mib:,} MiB = {mib / 1024:.2f} GiB, which nvidia-smi shows for {name}"
+        )
+    taken = f"{size:g} GiB = {size * 1024:,.0f} MiB"
+    return size * 1024, f"{taken} as given" if unit == "gib" else f"a card of {size:g} GB is taken as {taken}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +106,15 @@ def assume(
     low, high = (
         (weights_gib, weights_gib) if weights_gib else weights_range_gib(config, shape, tp, pp, checkpoint_bytes)
     )
-    under_low, under_high = (0.8, 1.5) if tp * pp == 1 else (1.5, 2.5)
+    _legal(shape, tp, weights_gib, ram_gib)
+    nodes = _ranks(given, "nnodes")
+    if tp * pp > cards.count * nodes:
+        raise SettingRefused(
+            f"tp {tp} with pp {pp} takes {tp * pp} GPUs; {cards.count * nodes} are given.", "Give as many with --gpus."
+        )
+    under_low, under_high = (0.4, 1.2) if tp * pp == 1 else (1.1, 2.2)
     if "mem_fraction_static" not in given:
-        card = Card(cards.nominal_gb * 1024, tp, pp)
+        card = Card(cards.mib, tp, pp)
         speculative = given.get("speculative_algorithm", "").upper()
         given["mem_fraction_static"] = (
             f"{automatic_fraction(card, speculative=speculative, vision=shape.vision, version=version):.4f}"
@@ -76,10 +122,7 @@ def assume(
     common = [
         Fact("version", version, "", "claimed", _PLAN),
         Fact("model_config", json.dumps(config), "", "observed", "config.json"),
-        *(
-            Fact("gpu_memory_mib", cards.nominal_gb * 1024, "MiB", "claimed", _PLAN, f"gpu{index}")
-            for index in range(cards.count)
-        ),
+        *(Fact("gpu_memory_mib", cards.mib, "MiB", "claimed", _PLAN, f"gpu{index}") for index in range(cards.count)),
         *(Fact("server_arg", value, "", "claimed", _PLAN, name) for name, value in given.items()),
     ]
     if ram_gib is not None:
@@ -92,7 +135,7 @@ def assume(
         common.append(Fact("tokens_per_request", held, "tokens", "claimed", _PLAN))
 
     def start(under: float, weights: float) -> Facts:
-        before = cards.nominal_gb - under
+        before = cards.mib / 1024 - under
         facts = Facts(
             [
                 *common,
@@ -107,6 +150,20 @@ def assume(
 
     middle = start((under_low + under_high) / 2, (low + high) / 2)
     return Assumed(middle, start(under_high, high), start(under_low, low))
+
+
+def _legal(shape: ModelShape, tp: int, weights_gib: float | None, ram_gib: float | None) -> None:
+    """Raises SettingRefused for ranks that the model's heads do not divide into, and for sizes that are none."""
+    if not divides_attention(shape, tp, 1):
+        fitting = [size for size in range(1, shape.attention_heads + 1) if divides_attention(shape, size, 1)]
+        below = [size for size in fitting if size < tp][-3:]
+        raise SettingRefused(
+            f"tp {tp} does not divide the {shape.attention_heads} attention heads of this model.",
+            f"Sizes below that do: {', '.join(map(str, below))}; as --set tp-size={below[-1]}." if below else "",
+        )
+    for name, size in (("--weights-gib", weights_gib), ("--ram-gib", ram_gib)):
+        if size is not None and not 0 < size < math.inf:
+            raise SettingRefused(f"{name} {size:g} is no size.", "Give it in GiB.")
 
 
 def _ranks(given: Mapping[str, str], name: str) -> int:

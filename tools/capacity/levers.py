@@ -19,12 +19,14 @@ _CHUNK_MIB_PER_TOKEN = 1.5
 _SMALLEST_CHUNK = 2048
 _WORTHWHILE_RATIO = 1.2
 _NATIVE_FP8 = (8, 9)
+_RAM_UNKNOWN = "whether the host's memory takes it is not known: MemAvailable of /proc/meminfo tells"
 
 
 @dataclass(frozen=True, slots=True)
 class Lever:
     """One lever or combination. `factor` compares device tokens with now, `running_factor` running requests,
-    `prefix_factor` tokens of cached prefixes. `why_not` is empty where nothing speaks against it."""
+    `prefix_factor` tokens of cached prefixes. `fits` is None where it is not known.
+    `why_not` is empty where nothing speaks against it."""
 
     name: str
     changes: tuple[Change, ...]
@@ -38,7 +40,7 @@ class Lever:
     prefix_factor: float
     restart: bool
     risk: str
-    fits: bool
+    fits: bool | None
     binds: str
     gpu_free_gib: float | None
     pool_gib: float
@@ -355,7 +357,7 @@ class Catalogue:
             move = self._hicache_move(min(ratio, 8.0) if ratio >= 1 else 2.0)
             lever = self.lever(" + ".join([*(one.name for one in moves), move.name]), (*moves, move))
             if server.fact("mem_available_bytes") is None:
-                lever = replace(lever, fits=False, why_not="free host memory is not known: /proc/meminfo")
+                lever = replace(lever, fits=None, why_not=_RAM_UNKNOWN)
             elif ratio < _WORTHWHILE_RATIO:
                 text = f"the host's memory allows a ratio of {ratio:g} at most: not worth it"
                 lever = replace(lever, why_not=text)

@@ -1,10 +1,14 @@
-"""One GPU's memory before and after, as stacked bars: rows for a terminal and an SVG that needs nothing else."""
+"""One GPU's memory before and after, as stacked bars: rows for a terminal and an SVG that needs nothing else.
+
+Every bar is the whole card, so that lengths compare; what no line of the log accounts for is a part of its own.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from textwrap import wrap
 from typing import Final
 
 from tools.capacity.budget import GpuBudget
@@ -17,6 +21,7 @@ _PARTS: Final = (
     ("KV pool", "K", "#2f8f5b", "#55bd84"),
     ("state", "S", "#7a5bb0", "#a68ad8"),
     ("draft, graphs, buffers", "g", "#c2792b", "#e0a35c"),
+    ("unassigned", "?", "#b9a9a9", "#57494b"),
     ("free", ".", "#d9dde3", "#2e343d"),
 )
 _OF_STEP: Final = {
@@ -27,6 +32,7 @@ _OF_STEP: Final = {
     "recurrent state": "state",
     "free": "free",
 }
+_RESERVE: Final = "draft, graphs, buffers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +54,7 @@ def bars(budget: GpuBudget, now: Lever, levers: Sequence[Lever]) -> tuple[Bar, .
     card = budget.steps[0].gib
     sizes = {name: 0.0 for name, *_ in _PARTS}
     for step in budget.steps[1:]:
-        sizes[_OF_STEP.get(step.name, "draft, graphs, buffers")] += max(0.0, step.gib)
+        sizes[_OF_STEP.get(step.name, _RESERVE)] += max(0.0, step.gib)
     found = [Bar("now", _stacked(sizes, card))]
     for lever in levers:
         after = dict(sizes)
@@ -57,31 +63,35 @@ def bars(budget: GpuBudget, now: Lever, levers: Sequence[Lever]) -> tuple[Bar, .
         after["weights"] += repeated
         if lever.gpu_free_gib is not None and now.gpu_free_gib is not None:
             after["free"] = lever.gpu_free_gib
-        after["draft, graphs, buffers"] = 0.0
-        after["draft, graphs, buffers"] = max(0.0, card - sum(after.values()))
+            after[_RESERVE] = 0.0
+            after[_RESERVE] = max(0.0, card - sum(after.values()))
         found.append(Bar(lever.name, _stacked(after, card)))
     return tuple(found)
 
 
 def _stacked(sizes: dict[str, float], card: float) -> tuple[tuple[str, float], ...]:
-    parts = [(name, max(0.0, sizes[name])) for name, *_ in _PARTS]
-    over = sum(gib for _, gib in parts)
-    scale = card / over if over > card * 1.001 else 1.0
-    return tuple((name, gib * scale) for name, gib in parts)
+    """The parts, filled up to the card; parts of more than the card are shown in their proportion."""
+    parts = {name: max(0.0, sizes[name]) for name, *_ in _PARTS}
+    taken = sum(parts.values())
+    parts["unassigned"] += max(0.0, card - taken)
+    scale = card / taken if taken > card * 1.001 else 1.0
+    return tuple((name, gib * scale) for name, gib in parts.items())
 
 
 def terminal(found: Sequence[Bar], width: int = 72) -> list[str]:
-    """Rows of plain text: one bar a row, then the legend with sizes of the first and last bar."""
+    """Rows of plain text: a bar a row, longer names above theirs, then what the signs stand for and the sizes now."""
     signs = {name: sign for name, sign, *_ in _PARTS}
     rows = []
-    label = max((len(bar.label) for bar in found), default=0)
-    space = max(20, width - min(label, 40) - 3)
+    label = min(max((len(bar.label) for bar in found), default=0), width // 4)
+    space = max(20, width - label - 3)
     for bar in found:
         cells = "".join(signs[name] * count for name, count in _cells(bar, space))
-        rows.append(f"{bar.label[:40]:<{min(label, 40)}} |{cells}|")
+        if len(bar.label) > label:
+            rows.append(bar.label)
+        rows.append(f"{bar.label if len(bar.label) <= label else '':<{label}} |{cells}|")
     if found:
         legend = (f"{signs[name]} {name} {gib:.1f}" for name, gib in found[0].parts if gib >= 0.05)
-        rows.append("GiB now: " + ", ".join(legend))
+        rows += wrap("GiB now: " + ", ".join(legend), width, subsequent_indent="  ", break_long_words=False)
     return rows
 
 

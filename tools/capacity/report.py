@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from textwrap import wrap
 from typing import Any
 
 from tools.capacity.budget import gpu_budget
@@ -14,11 +15,14 @@ from tools.capacity.sums import GB, Missing, Sum
 from tools.capacity.whatif import what_if
 from transcripts.facts import Fact, Facts
 
+_NAME = 22  # columns of a lever's name; a longer one has a line of its own
+
 
 class Report:
     """What `plan` prints, computed once: the GPU step by step, the levers, host memory, walls, and their sums.
 
     `ends` are the same deployment with the worst and the best of what is only estimated; they make the ranges.
+    `assumptions` say in words what was taken for granted where nothing was seen.
     """
 
     def __init__(
@@ -28,7 +32,9 @@ class Report:
         mix: Mix | None = None,
         ends: tuple[Facts, ...] = (),
         catalogue_has: Callable[[str], bool] | None = None,
+        assumptions: tuple[str, ...] = (),
     ) -> None:
+        self.assumptions = assumptions
         if mix is not None:
             held = mix.prompt_tokens + mix.output_tokens / 2
             facts = Facts([*facts, Fact("tokens_per_request", held, "tokens", "claimed", "operator")])
@@ -65,6 +71,7 @@ class Report:
             "headroom_gib": self.budget.headroom_gib,
             "levers": [self._lever(lever) for lever in self.levers],
             "arithmetic": [entry.as_json() for entry in self.sums()],
+            "assumptions": list(self.assumptions),
             "missing": [{"what": one.what, "facts": list(one.facts), "how": one.how} for one in self._lacking()],
         }
         if isinstance(self.slots, Slots):
@@ -127,38 +134,49 @@ class Report:
                 found += [entry for entry in one if isinstance(entry, Missing)]
         return list({entry.what: entry for entry in found}.values())
 
-    def text(self, everything: bool, explain: bool) -> Iterator[str]:
-        """The plan for a terminal."""
+    def text(self, everything: bool, explain: bool, width: int = 80) -> Iterator[str]:
+        """The plan for a terminal, folded at its width."""
+        for note in self.assumptions:
+            yield from wrap(note, width)
         for step in self.budget.steps:
-            yield f"{step.gib:9.2f} GiB  {step.name:<34} {step.grade:<9} {step.why_not_spare}"
+            yield f"{step.gib:9.2f} GiB  {step.name:<34} {step.grade}"
+            yield from wrap(step.why_not_spare, width, initial_indent=" " * 15, subsequent_indent=" " * 15)
         if self.levers:
-            yield ""
-            yield f"{'':2}{'lever':<58}{'tokens':>12}{'x':>7}{'running':>9}{'prefixes':>12}{'host GB':>9}  restart"
+            yield from ("", "GPU memory in GiB (2^30), host memory in GB (10^9), as the server prints them.", "")
+            yield f"{'':2}{'lever':<{_NAME}}{'tokens':>11}{'x':>7}{'running':>9}{'prefixes':>12}{'host GB':>9} restart"
             for lever in self.levers:
                 if everything or lever.frontier or lever.name in ("now", "as set") or " + " not in lever.name:
-                    yield from self._row(lever)
-            yield "* the sensible frontier: nothing that fits beats it at everything"
-        yield from terminal(self.bars, 100)
+                    yield from self._row(lever, width)
+            yield from wrap("* the sensible frontier: nothing that fits beats it at everything", width)
+        yield from terminal(self.bars, width)
         for one in self._lacking():
-            yield f"not known: {one.what}; to get it: {one.how}"
+            yield from wrap(f"not known: {one.what}; to get it: {one.how}", width, subsequent_indent="  ")
         if explain:
             yield ""
-            yield from dict.fromkeys(entry.line() for entry in self.sums())
+            for line in dict.fromkeys(entry.line() for entry in self.sums()):
+                yield from wrap(line, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
-    def _row(self, lever: Lever) -> Iterator[str]:
+    def _row(self, lever: Lever, width: int) -> Iterator[str]:
         mark = "*" if lever.frontier else " "
         running = "-" if lever.running is None else str(lever.running)
+        name = lever.name
+        if len(name) > _NAME:
+            yield f"{mark:2}{name}"
+            mark = name = ""
         yield (
-            f"{mark:2}{lever.name:<58}{lever.tokens:>12,}{lever.factor:>6.2f}x{running:>9}{lever.prefix_tokens:>12,}"
-            f"{lever.host_gb:>9.1f}  {'yes' if lever.restart else 'no':<4}{'' if lever.fits else 'does not fit'}"
+            f"{mark:2}{name:<{_NAME}}{lever.tokens:>11,}{lever.factor:>6.2f}x{running:>9}{lever.prefix_tokens:>12,}"
+            f"{lever.host_gb:>9.1f} {'yes' if lever.restart else 'no'}"
         )
+        if lever.fits is False:
+            yield "    does not fit"
+        said = []
         if self._ranges:
             low, high = self._range(lever)
-            yield f"    estimated: {low:,} to {high:,} tokens; weights and free memory of a start close the range"
-        if lever.why_not:
-            yield f"    but: {lever.why_not}"
-        if lever.risk:
-            yield f"    risk: {lever.risk}"
+            said.append(f"estimated: {low:,} to {high:,} tokens; weights and free memory of a start close the range")
+        said += [f"but: {lever.why_not}"] if lever.why_not else []
+        said += [f"risk: {lever.risk}"] if lever.risk else []
+        for text in said:
+            yield from wrap(text, width, initial_indent="    ", subsequent_indent="      ")
 
 
 def _tokens_by_name(facts: Facts, settings: Mapping[str, str]) -> dict[str, int]:

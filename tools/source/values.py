@@ -91,7 +91,8 @@ def range_of(flag: Flag) -> Range | None:
     beyond = {float(one) for one in _listed(flag.default) if isinstance(one, int | float)}
     if not flag.help or re.search(r"(?<![\w.])-1\b", flag.help):
         beyond.add(-1.0)
-    if found.meaning != _PORT.meaning and (not flag.help or _SAID_NONE.search(flag.help)):
+    unsaid = not flag.help and flag.default not in (None, 1)  # catalogues that ship have no help texts
+    if found.meaning != _PORT.meaning and (unsaid or _SAID_NONE.search(flag.help)):
         beyond.add(0.0)
     return Range(found.meaning, found.least, found.most, found.least_in, found.most_in, frozenset(beyond))
 

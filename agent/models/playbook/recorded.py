@@ -173,7 +173,7 @@ def options(case: Case, _found: re.Match[str]) -> str:
         factor = option.get("running_factor")
         text = option["name"] + (f": {factor:.2f}x running" if factor is not None else "")
         text += f", {amount(option['host_gb'])} GB of host RAM" if option.get("host_gb") else ""
-        text += "" if option.get("fits", True) else ", does not fit"
+        text += ", does not fit" if option.get("fits") is False else ""
         lines.append(cited(text, option.get("evidence", ()), case))
     return "\n".join(line for line in lines if line)
 

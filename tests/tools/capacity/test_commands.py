@@ -52,6 +52,36 @@ def test_plan_as_text_with_its_sums_and_a_picture(model: Path) -> None:
     assert picture.read_text().startswith("<svg")
 
 
+def test_text_fits_the_terminal_and_says_what_was_assumed(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    words = ["--config", str(model), "--gpus", "8x96", "--explain", "--all", "--mix", "1500:1000"]
+    shown = RUN.invoke(plan, words, catch_exceptions=False).stdout.splitlines()
+    assert [line for line in shown if len(line) > 80 and " " in line.strip()] == []
+    text = " ".join(shown)
+    assert "taken as 97,887 MiB = 95.59 GiB" in text
+    assert "--ram-gib gives it" in " ".join(text.split())
+    assert "host memory in GB (10^9)" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--gpus", "7x96"], "tp 7 does not divide"),
+        (["--set", "page-size=0"], "--page-size 0: it is at least 1"),
+        (["--set", "context-length=abc"], "takes int"),
+        (["--set", "speculative-algorithm=NOPE"], "takes EAGLE"),
+        (["--set", "dcp-size=2"], "0.5.9 has no --dcp-size"),
+        (["--sglang-version", "abc"], "no version of SGLang"),
+        (["--mix", "nan:1"], "not PROMPT:OUTPUT"),
+        (["--mix", "1:inf"], "not PROMPT:OUTPUT"),
+    ],
+)
+def test_what_the_version_would_not_start_with_is_a_usage_error(model: Path, words: list[str], message: str) -> None:
+    done = RUN.invoke(plan, ["--config", str(model), "--gpus", "8x96", *words])
+    assert isinstance(done.exception, UsageError)
+    assert message in str(done.exception)
+
+
 def test_a_fraction_beyond_the_automatic_one_is_what_the_story_needed(model: Path) -> None:
     words = ["--config", str(model), "--gpus", "8x96", "--set", "speculative-algorithm=EAGLE3", "--json"]
     document = json.loads(RUN.invoke(plan, words, catch_exceptions=False).stdout)

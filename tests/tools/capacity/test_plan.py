@@ -81,9 +81,25 @@ def test_the_picture_is_whole_and_needs_nothing_else(report: Report) -> None:
 
 
 def test_rows_of_a_terminal_are_equally_long(report: Report) -> None:
-    *rows, legend = terminal(report.bars, 90)
-    assert len({len(row) for row in rows}) == 1
-    assert "weights" in legend
+    drawn = terminal(report.bars, 90)
+    rows = [row for row in drawn if "|" in row]
+    assert len(rows) == len(report.bars)
+    assert {len(row) for row in rows} == {90}
+    assert all(len(row) <= 90 for row in drawn)
+    assert "weights" in drawn[-1] or "weights" in drawn[-2]
+
+
+def test_bars_have_one_scale_and_what_nothing_accounts_for_is_a_part_of_its_own() -> None:
+    found = assume(MOE, Cards.parse("8x96"), "0.5.9", {"mem_fraction_static": "0.88"}, weights_gib=72.35)
+    report = Report(found.middle, {"kv-cache-dtype": "fp8_e4m3", "mem-fraction-static": "0.86"})
+    card = 97887 / 1024
+    assert all(bar.total_gib == pytest.approx(card, abs=0.01) for bar in report.bars)
+    now, chosen = (next(bar for bar in report.bars if bar.label == label) for label in ("now", "as set"))
+    assert dict(now.parts)["unassigned"] > 5
+    assert round(dict(now.parts)["weights"], 2) == round(dict(chosen.parts)["weights"], 2) == 72.35
+    rows = [row for row in terminal((now, chosen), 80) if "|" in row]
+    assert len({row.count("W") for row in rows}) == 1
+    assert all("?" in row for row in rows)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +146,55 @@ def test_weights_of_a_log_close_the_range() -> None:
     assert high - low < 30000
 
 
-@pytest.mark.parametrize("text", ["8", "x96", "0x96", "8x", "8 cards"])
+@pytest.mark.parametrize(
+    ("text", "mib", "said"),
+    [
+        ("8x96", 97_887, "97,887 MiB = 95.59 GiB"),
+        ("8x96GB", 97_887, "RTX PRO 6000"),
+        ("4x80", 81_559, "H100"),
+        ("8x141", 143_771, "H200"),
+        ("8x97887MiB", 97_887, "as given"),
+        ("8 x 95.59GiB", 95.59 * 1024, "as given"),
+        ("2x77", 77 * 1024, "taken as 77 GiB"),
+    ],
+)
+def test_a_card_is_as_large_as_the_driver_says(text: str, mib: float, said: str) -> None:
+    cards = Cards.parse(text)
+    assert cards.mib == pytest.approx(mib)
+    assert said in cards.said
+
+
+@pytest.mark.parametrize(
+    ("settings", "more", "message"),
+    [
+        ({"tp_size": "7"}, {}, "does not divide the 64 attention heads"),
+        ({"tp_size": "16"}, {}, "takes 16 GPUs; 8 are given"),
+        ({"tp_size": "4", "pp_size": "4"}, {}, "takes 16 GPUs"),
+        ({}, {"ram_gib": -5.0}, "no size"),
+        ({}, {"weights_gib": float("nan")}, "no size"),
+    ],
+)
+def test_a_start_that_no_version_would_make_is_refused(
+    settings: dict[str, str], more: dict[str, float], message: str
+) -> None:
+    with pytest.raises(SettingRefused, match=message):
+        assume(MOE, Cards.parse("8x96"), "0.5.9", settings, **more)  # type: ignore[arg-type]
+
+
+def test_ranks_over_several_hosts_are_counted_together() -> None:
+    assert assume(MOE, Cards.parse("8x96"), "0.5.9", {"tp_size": "16", "nnodes": "2"}).middle
+
+
+def test_without_host_memory_a_host_copy_neither_fits_nor_does_not() -> None:
+    found = assume(MOE, Cards.parse("8x96"), "0.5.9", {"mem_fraction_static": "0.88"}, weights_gib=72.35)
+    report = Report(found.middle)
+    copy = next(lever for lever in report.as_json()["levers"] if lever["name"].startswith("HiCache"))
+    assert copy["fits"] is None
+    assert "not known" in copy["why_not"]
+    assert "does not fit" not in "\n".join(report.text(everything=True, explain=False))
+
+
+@pytest.mark.parametrize("text", ["8", "x96", "0x96", "8x", "8 cards", "8x9600000", "8x5MiB"])
 def test_cards_that_cannot_be_read(text: str) -> None:
     with pytest.raises(SettingRefused):
         Cards.parse(text)
