@@ -80,7 +80,7 @@ def _marked(found: list[Lever]) -> tuple[Lever, ...]:
             for other, fewer in fitting
         )
 
-    return tuple(replace(lever, frontier=lever.fits and not beaten(lever)) for lever in found)
+    return tuple(replace(lever, frontier=lever.fits is True and not beaten(lever)) for lever in found)
 
 
 @dataclass(frozen=True, slots=True)
