@@ -46,6 +46,7 @@ _NOT_REFUTED = (
     "hit_rate_fell",
     "no_benefit",
     "creeps",
+    "evictions_rise",
     "host_memory_grows",
     "gpu0_heavier",
     "killed_silently",

@@ -172,3 +172,65 @@ def test_a_limit_is_never_lowered_above_what_runs() -> None:
         to = changes["--max-running-requests"].to
         assert isinstance(to, int)
         assert to < 19
+
+
+BUSY = (
+    fact("decode_lines", 60),
+    fact("running_limit", 512),
+    fact("queue_p95", 40),
+    fact("queue_p50", 30),
+    fact("usage_p95", 0.99),
+    fact("usage_max", 1.0),
+)
+
+
+@pytest.mark.parametrize(
+    ("running", "retractions", "label"),
+    [
+        (12, 0, "capacity.kv_pool_too_small"),
+        (12, 9, "capacity.kv_pool_too_small"),
+        (400, 9, "retraction.kv_pool_overcommitted"),
+    ],
+)
+def test_the_line_between_too_small_and_too_many(running: int, retractions: int, label: str) -> None:
+    facts = [*BUSY, fact("running_max", running), fact("running_p95", running)]
+    facts += [fact("retractions", retractions), fact("flag", "512", "--max-running-requests")] if retractions else []
+    assert diagnosis.weigh(Facts(facts)).label == label
+
+
+def test_one_retraction_in_a_quiet_pool_is_no_fault() -> None:
+    quiet = (fact("ready", value=True), fact("decode_lines", 10), fact("usage_p95", 0.4), fact("usage_max", 0.45))
+    load = (fact("queue_p95", 0), fact("queue_p50", 0), fact("running_p95", 60), fact("running_limit", 200))
+    once = (fact("retractions", 1), fact("message", "Retract requests", "retraction"))
+    assert diagnosis.weigh(Facts((*quiet, *load, *once))).kind == "healthy"
+    often = (fact("retractions", 30), fact("message", "Retract requests", "retraction"))
+    assert diagnosis.weigh(Facts((*quiet, *load, *often))).label.startswith("retraction.")
+
+
+def test_prefill_batches_at_their_budget_bind_and_not_admission() -> None:
+    facts = (
+        *(fact("queue_p95", 90), fact("queue_p50", 60), fact("usage_p95", 0.1), fact("usage_max", 0.12)),
+        *(fact("running_max", 13), fact("running_limit", 2048), fact("max_prefill_tokens", 16384)),
+        *(fact("chunked_prefill_size", 32768), fact("new_tokens_p50", 15000), fact("new_tokens_max", 15900)),
+    )
+    assessment = diagnosis.weigh(Facts(facts))
+    assert assessment.label == "perf.prefill_budget_max_prefill_tokens"
+    change = diagnosis.actions(assessment.label, Facts(facts)).changes[0]
+    assert (change.flag, change.do, change.to) == ("--max-prefill-tokens", "raise", 32768)
+
+
+def test_what_is_held_in_pieces_is_no_activation_that_is_too_large() -> None:
+    failed = (fact("message", "CUDA out of memory", "cuda_oom"), fact("oom_phase", "multimodal"))
+    pieces = (fact("oom_request_gib", 1.2), fact("oom_reserved_gib", 8.0), fact("oom_free_gib", 0.3))
+    whole = (fact("oom_request_gib", 1.2), fact("oom_reserved_gib", 0.4), fact("oom_free_gib", 0.3))
+    assert diagnosis.weigh(Facts((*failed, *pieces))).label == "oom.runtime.allocator_fragmentation"
+    assert diagnosis.weigh(Facts((*failed, *whole))).label == "oom.runtime.multimodal_activation"
+
+
+def test_a_pool_of_nothing_on_a_card_with_room_is_not_the_context() -> None:
+    refused = (fact("rejected_input_tokens", 3034), fact("input_limit_tokens", 1735), fact("context_len", 65536))
+    card = (fact("gpu_memory_mib", 81559), fact("kv_pool", 1741), fact("flag", "0.8", "--mem-fraction-static"))
+    full = diagnosis.weigh(Facts((*refused, *card, fact("free_after_boot_gib", 12.0))))
+    assert full.label == "capacity.context_exceeds_kv_pool"
+    half_empty = diagnosis.weigh(Facts((*refused, *card, fact("free_after_boot_gib", 46.9))))
+    assert half_empty.label != "capacity.context_exceeds_kv_pool" or half_empty.kind == "abstain"

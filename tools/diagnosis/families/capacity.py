@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from tools.diagnosis.changes import HICACHE_FOR_RUNNING, Forbidden, fewer_running, plan, raise_fraction, step
+from tools.diagnosis.changes import (
+    FRACTION,
+    HICACHE_FOR_RUNNING,
+    Forbidden,
+    fewer_running,
+    plan,
+    raise_fraction,
+    step,
+    total_gib,
+)
 from tools.diagnosis.clues import (
     Clue,
     Entry,
@@ -36,6 +45,14 @@ from tools.diagnosis.conditions import (
 from tools.diagnosis.model import Actions, Do, Proposal, Question
 from tools.diagnosis.sums import slots_that_fit
 from tools.diagnosis.view import View
+
+_FEW = 100  # requests at once; where more fill the pool, too many were let in
+
+
+def _few_fill_it(view: View) -> Seen | None:
+    """Fewer run than the limit allows, and few in number: each holds a good part of the pool."""
+    running = view.number("running_max")
+    return below_limit(view) if running is not None and running < _FEW else None
 
 
 def _pool_carries_more(view: View) -> Seen | None:
@@ -216,6 +233,15 @@ def _rejected_input(view: View) -> Seen | None:
     if context is not None and limit >= context * 0.98:
         return None
     return Seen(f"{asked:g} tokens refused at {limit:g}", view.sources("rejected_input_tokens", "input_limit_tokens"))
+
+
+def _card_half_empty(view: View) -> Seen | None:
+    """Far more of the card is free after start than the fraction leaves: the pool was sized by a wrong figure."""
+    free, total = view.number("free_after_boot_gib"), total_gib(view)
+    fraction = view.value(FRACTION) or 0.9
+    if free is None or not total or free < (1 - fraction) * total + 0.2 * total:
+        return None
+    return Seen(f"{free:g} GiB free after start of {total:g}", view.sources("free_after_boot_gib"))
 
 
 def _context_over_pool(view: View) -> Seen | None:
@@ -557,9 +583,13 @@ ENTRIES = (
                 ),
                 "the pool is full while requests wait",
             ),
-            Clue(2, both(THROWN_BACK, below_limit), "requests are thrown back below the running limit"),
-            Clue(2, both(THROWN_BACK, below_limit, QUEUED), "and others wait meanwhile"),
-            Clue(2, both(pool_carries_no_more, QUEUED), "requests wait, and the pool carries no more than the limit"),
+            Clue(2, both(THROWN_BACK, _few_fill_it), "few requests fill the pool, and some are thrown back"),
+            Clue(2, both(THROWN_BACK, _few_fill_it, QUEUED), "and others wait meanwhile"),
+            Clue(
+                2,
+                both(pool_carries_no_more, QUEUED, lacks(IDLE_CACHE)),
+                "requests wait, and the pool carries no more than the limit",
+            ),
             Clue(1.5, both(symptom("cache_full"), WAITING), "the pool is said to be full while requests wait"),
             Clue(
                 2,
@@ -623,6 +653,7 @@ ENTRIES = (
         against=(
             Clue(2, SWA, "the model splits its memory over two pools"),
             Clue(3, phase("prefill", "decode", "graph_capture"), "an allocation failed, nothing was refused"),
+            Clue(4, _card_half_empty, "the card has room that the pool was not given"),
         ),
         neighbours=(("capacity.swa_ratio_misallocated", "there one of two pools is short and the other has room"),),
         settle=Question(

@@ -65,6 +65,14 @@ def _reserved_unused(view: View) -> Seen | None:
     return Seen(f"{idle:g} GiB reserved but unallocated, {asked:g} GiB asked", view.sources("oom_reserved_gib"))
 
 
+def _mostly_fragments(view: View) -> Seen | None:
+    """What is reserved and unallocated would serve the request several times over: no activation is too large."""
+    idle, asked = view.number("oom_reserved_gib"), view.number("oom_request_gib")
+    if idle is None or asked is None or idle < max(3 * asked, 4.0):
+        return None
+    return Seen(f"{idle:g} GiB reserved but unallocated, {asked:g} GiB asked", view.sources("oom_reserved_gib"))
+
+
 def _raise_for_weights(view: View) -> Actions:
     if _window_closed(view):
         tp = view.value("--tp-size") or 1
@@ -516,6 +524,7 @@ ENTRIES = (
             Clue(1, both(_little_left, _GENERIC_OOM), "little was left after start"),
         ),
         against=(
+            Clue(4, _mostly_fragments, "enough is held, in pieces"),
             Clue(3, phase("graph_capture", "load", "pools"), "it fails before serving"),
             Clue(3, said("weights_leave_no_room"), "the server asks for a higher fraction"),
             Clue(2, phase("decode"), "it fails in decode"),
@@ -542,6 +551,7 @@ ENTRIES = (
             Clue(1.5, both(_GENERIC_OOM, above("graph_false_share", 0.2)), "steps run without graphs"),
         ),
         against=(
+            Clue(4, _mostly_fragments, "enough is held, in pieces"),
             Clue(3, said("decode_alloc"), "the pool, not the card, is out of room"),
             Clue(3, phase("prefill", "graph_capture", "load"), "it fails elsewhere"),
         ),
@@ -586,6 +596,7 @@ ENTRIES = (
             ),
         ),
         against=(
+            Clue(4, _mostly_fragments, "enough is held, in pieces"),
             Clue(2, symptom("long_prompts"), "text of great length fails as well"),
             Clue(3, flag("--tokenizer-worker-num"), "several tokenizer workers share the first GPU"),
         ),

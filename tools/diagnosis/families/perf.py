@@ -24,6 +24,7 @@ from tools.diagnosis.model import Actions, Proposal, Question
 from tools.diagnosis.view import View
 
 _FRACTION_UP: Forbidden = ("raise", "--mem-fraction-static", "memory is not what binds")
+_MANY = 100  # requests at once; where fewer fill the pool, the pool is what is small
 _DP = either(flag("--enable-dp-attention"), when(lambda view: view.on("--enable-dp-attention")))
 
 
@@ -155,18 +156,20 @@ def _decode_turns(view: View) -> Actions:
 
 
 def _shorter_interval(view: View) -> Actions:
-    now = view.value("--prefill-decode-interval")
+    steps, interval = "--num-continuous-decode-steps", "--prefill-decode-interval"
+    typed, why = view.value(interval), "prefill must wait that many decode rounds each time"
+    if typed is None and (view.value(steps) or 1) > 1:
+        change = step(view, "lower", steps, 1, why, unit="rounds")
+    else:
+        change = step(view, "lower", interval, int(max(0, (typed or 8) // 4)), why, unit="rounds")
     return plan(
-        step(
-            view,
-            "lower",
-            "--prefill-decode-interval",
-            int(max(0, (now or 8) // 4)),
-            "prefill must wait that many decode rounds each time",
-            unit="rounds",
+        change,
+        never=(
+            ("raise", interval, "prefill would wait longer"),
+            ("raise", steps, "prefill would wait longer"),
+            _FRACTION_UP,
         ),
-        never=(("raise", "--prefill-decode-interval", "prefill would wait longer"), _FRACTION_UP),
-        alternatives=(("--num-continuous-decode-steps 1", "the same effect in older versions"),),
+        verify=(("time to first token, p95", 900, "lower", "inter-token latency doubled"),),
     )
 
 
@@ -187,6 +190,44 @@ def _one_at_a_time(view: View) -> Actions:
             ("prefill/decode disaggregation", "other prefill workers stay free"),
         ),
     )
+
+
+def _at_prefill_budget(view: View) -> Seen | None:
+    """Prefill batches end just below the token budget although the chunk would allow more."""
+    budget = view.number("max_prefill_tokens") or view.value("--max-prefill-tokens")
+    chunk = view.number("chunked_prefill_size") or view.value("--chunked-prefill-size")
+    usual, most = view.number("new_tokens_p50"), view.number("new_tokens_max")
+    if not budget or usual is None or most is None or (chunk is not None and 0 < chunk < budget):
+        return None
+    if most > budget * 1.02 or usual < budget * 0.8:
+        return None
+    sources = view.sources("new_tokens_p50", "max_prefill_tokens")
+    return Seen(f"{usual:g} new tokens a batch, the budget is {budget:g}", sources)
+
+
+def _fills_chunk(view: View) -> Seen | None:
+    """Prefill batches are as large as the chunk allows, so prompts wait for computation and not for admission."""
+    chunk = view.number("chunked_prefill_size") or view.value("--chunked-prefill-size")
+    usual = view.number("new_tokens_p50")
+    if not chunk or usual is None or usual < 0.95 * chunk:
+        return None
+    return Seen(f"{usual:g} new tokens a batch, chunks of {chunk:g}", view.sources("new_tokens_p50"))
+
+
+def _nothing_runs(view: View) -> Seen | None:
+    """Requests wait and not one runs: admission has stopped, it is not slow."""
+    running, waiting = view.number("running_max"), view.number("queue_p95")
+    if running is None or running > 0 or not waiting:
+        return None
+    return Seen(f"{waiting:g} wait, none runs", view.sources("queue_p95", "running_max"))
+
+
+def _very_many_run(view: View) -> Seen | None:
+    """More requests were admitted than a pool of this size holds at full length."""
+    running = view.number("running_max")
+    if running is None or running < _MANY:
+        return None
+    return Seen(f"{running:g} running", view.sources("running_max"))
 
 
 def _more_prefill(view: View) -> Actions:
@@ -513,6 +554,7 @@ ENTRIES = (
                 ),
                 "a small prefill budget with requests waiting",
             ),
+            Clue(4, both(_at_prefill_budget, QUEUED), "batches end at the budget while others wait"),
             Clue(1, symptom("prefill_budget"), "the prefill budget is named"),
             Clue(
                 1.5, both(IDLE_CACHE, WAITING, symptom("one_prefill_at_a_time")), "one request is prefilled at a time"
@@ -575,6 +617,9 @@ ENTRIES = (
         against=(
             Clue(3, pinned, "running requests stand at their limit"),
             Clue(2, above("usage_p95", 0.9), "the pool is full"),
+            Clue(3, _nothing_runs, "nothing runs at all"),
+            Clue(2.5, either(_at_prefill_budget, _fills_chunk), "prefill batches are full"),
+            Clue(2, symptom("forgets_conversations", "hit_rate_fell", "hit_rate_low"), "what suffers is reuse"),
             Clue(2, said("batch_full_flag"), "another reason is printed"),
             Clue(2, symptom("after_burst", "queue_never_drains", "hangs"), "it never recovers"),
         ),
@@ -660,6 +705,7 @@ ENTRIES = (
                 "it collapses after a retraction",
             ),
             Clue(1, above("retracted_requests", 20), "many are thrown back at once"),
+            Clue(2, both(THROWN_BACK, above("retractions", 2), _very_many_run), "very many run and are thrown back"),
         ),
         against=(Clue(3, said("crash_after_retraction", "last_request"), "it ends in a crash"),),
         settle=Question("What do running x final length and the pool come to?", "decode lines; lengths of requests"),

@@ -48,13 +48,12 @@ def _read(evidence: Evidence) -> list[Fact]:
     found: list[Fact] = []
     kind = table.kind_of(evidence)
     log, pasted = kind in table.JOURNALS, kind in table.PASTED
-    if pasted:
-        found += _counted(evidence)
-        evidence = replace(evidence, text=_typed_commands_emptied(evidence.text))
     parsers = list(table.recognised(evidence.text) if pasted else table.PARSERS.get(kind, ()))
     if log or pasted:
         parsers.append(_journal)
-    if log or pasted or kind in table.PROSE or kind == "kernel_log":
+    if pasted:
+        parsers += [_counted, _incident_without_commands]
+    elif log or kind in table.PROSE or kind == "kernel_log":
         parsers.append(_incident)
     for parser in parsers:
         page = Page(evidence.id)
@@ -70,18 +69,16 @@ def _journal(page: Page, evidence: Evidence) -> None:
     page.extend(journal.read(evidence.text.splitlines()).facts(evidence.id))
 
 
-def _counted(evidence: Evidence) -> tuple[Fact, ...]:
+def _counted(page: Page, evidence: Evidence) -> None:
     from tools.host.parsers.incident.shell import read_counts
 
-    page = Page(evidence.id)
     read_counts(page, evidence.text)
-    return page.facts
 
 
-def _typed_commands_emptied(text: str) -> str:
+def _incident_without_commands(page: Page, evidence: Evidence) -> None:
     from tools.host.parsers.incident.shell import without_commands
 
-    return without_commands(text)
+    _incident(page, replace(evidence, text=without_commands(evidence.text)))
 
 
 def _incident(page: Page, evidence: Evidence) -> None:

@@ -64,27 +64,41 @@ def _meminfo_value(page: Page, key: str, value: int, number: int) -> None:
         page.add("hugepages_free", value, number)
 
 
+_FREE_COLUMNS: Final = ["total", "used", "free", "shared", "buff/cache", "available"]
+
+
 def _read_free(page: Page, evidence: Evidence) -> None:
-    head: list[str] = []
+    head, unit = _FREE_COLUMNS, _free_unit(evidence.command)
     for number, raw in short_lines(evidence.text):
         words = raw.split()
         if "available" in words and "total" in words:
             head = words
-        elif head and words and words[0] == "Mem:" and len(words) == len(head) + 1:
-            unit = _free_unit(evidence.command)
+        elif words and words[0] == "Mem:" and len(words) == len(head) + 1:
             for name, column in (("mem_total_bytes", "total"), ("mem_available_bytes", "available")):
-                value = size_bytes(words[1 + head.index(column)])
+                word, total = words[1 + head.index(column)], words[1 + head.index("total")]
+                value = size_bytes(word)
                 if value is not None:
-                    bare = words[1 + head.index(column)].isdecimal()
-                    page.add(name, value * (unit if bare else 1), number)
+                    scale = (unit or _likely_unit(total)) if word.isdecimal() else 1
+                    page.add(name, value * scale, number)
+        elif "free" in words:
+            unit = _free_unit(raw) or unit
 
 
 def _free_unit(command: str) -> int:
-    """What a bare number of `free` counts: kibibytes unless an option says otherwise."""
+    """What a bare number counts by the command that was typed; 0 where no `free` stands there."""
+    if re.search(r"\bfree\b", command) is None:
+        return 0
     for option, unit in (("b", 1), ("k", 1 << 10), ("m", 1 << 20), ("g", 1 << 30)):
         if re.search(rf"\bfree\b.*\s-\w*{option}\b", command):
             return unit
     return 1 << 10
+
+
+def _likely_unit(total: str) -> int:
+    """GiB, MiB or KiB by the size of the total: no server has 16,000 GiB, or less than 4 GiB."""
+    if not total.isdecimal():
+        return 1 << 10
+    return 1 << 30 if int(total) < 16_000 else 1 << 20 if int(total) < 4 << 20 else 1 << 10
 
 
 def read_numa(page: Page, evidence: Evidence) -> None:

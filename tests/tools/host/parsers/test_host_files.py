@@ -296,3 +296,20 @@ def test_server_and_children() -> None:
 def test_what_a_probe_did_not_bring() -> None:
     facts = read("numa", "", problem="missing")
     assert facts.text("probe_problem", "numa") == "missing"
+
+
+@pytest.mark.parametrize(
+    ("text", "total_gib", "available_gib"),
+    [
+        ("$ free -g | head -2\n total used free shared buff/cache available\nMem: 1007 71 640 2 295 928", 1007, 928),
+        ("Mem:           1007         520         390           3          97         480", 1007, 480),
+        ("$ free -m\n  total used free shared buff/cache available\nMem: 515072 1 1 1 1 405504", 503, 396),
+        ("$ free\n  total used free shared buff/cache available\nMem: 527433728 1 1 1 1 415236096", 503, 396),
+        ("  total used free shared buff/cache available\nMem: 527433728 1 1 1 1 415236096", 503, 396),
+        ("$ free -h\n  total used free shared buff/cache available\nMem: 503Gi 1Gi 1Gi 1Gi 1Gi 396Gi", 503, 396),
+    ],
+)  # fmt: skip
+def test_free_as_it_is_pasted(text: str, total_gib: int, available_gib: int) -> None:
+    facts = Facts(parse(Evidence("E1", "pasted", "", "h", "", 0, text)))
+    assert facts.number("mem_total_bytes") == total_gib << 30
+    assert facts.number("mem_available_bytes") == available_gib << 30

@@ -22,7 +22,7 @@ _SERIES = re.compile(r"\b(?:Decode|Prefill) batch\b.*#running-req")
 
 
 def _without_load(text: str) -> str:
-    """The text with lines of the load series emptied: what they hold is measured, and is no sentence."""
+    """The text with lines of the load series emptied: what they hold is measured by the load parser."""
     return "\n".join("" if _SERIES.search(line) else line for line in text.split("\n"))
 
 
@@ -41,7 +41,7 @@ def parse_text(evidence: Evidence) -> tuple[Fact, ...]:
             continue
         messages.read(page, line, number, grade)
         failures.read(page, line, number, grade)
-        if prose:
+        if prose and not _SERIES.search(line):
             figures.read(page, line, number, said)
     failures.read_phase(page, evidence.text, grade)
     if prose and len(evidence.text) <= _LONGEST:
