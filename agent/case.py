@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from transcripts.facts import Evidence, Fact, Facts
+from transcripts.reading import UnreadableError
 from transcripts.records import (
     Advised,
     Citation,
@@ -13,17 +14,20 @@ from transcripts.records import (
     ClaimRow,
     Compared,
     Concluded,
+    Damaged,
     Delivered,
     Ended,
     EvidenceTaken,
     FactsRead,
     Finding,
+    Forked,
     Located,
     Note,
     Opened,
     Record,
     Replied,
     Reported,
+    Resumed,
     Said,
     Started,
     TaskChanged,
@@ -72,7 +76,11 @@ class Decision:
 
 @dataclass(slots=True)
 class Case:
-    """Evidence, facts, hypotheses, tasks, findings and advice of one session, or of one task."""
+    """Evidence, facts, hypotheses, tasks, findings and advice of one session, or of one task.
+
+    `diagnosed`: the complaint was answered; `asked`: the question being worked on, or the last one; `follow_up`: a
+    later question that has no answer yet; `damage`: what is missing of the transcript.
+    """
 
     opened: Opened
     said: list[Said] = field(default_factory=list)
@@ -94,6 +102,10 @@ class Case:
     unanswered: dict[str, str] = field(default_factory=dict)
     tried: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    damage: list[str] = field(default_factory=list)
+    diagnosed: bool = False
+    asked: str = ""
+    follow_up: str = ""
     events: list[Event] = field(default_factory=list)
     last_seq: int = 0
     fresh: dict[str, int] = field(default_factory=dict)
@@ -104,12 +116,13 @@ class Case:
 
     @classmethod
     def fold(cls, records: Iterable[Record]) -> Case:
-        """The case of a transcript's records, the first of which opens it."""
+        """The case of a transcript's records, the first of which opens it. Raises UnreadableError where it does not."""
         stream = iter(records)
         opened = next(stream)
         if not isinstance(opened, Opened):
-            raise TypeError(f"a transcript opens with `opened`, not {opened.type!r}")
-        case = cls(opened)
+            what = opened.text if isinstance(opened, Damaged) else f"it begins with {opened.type!r}"
+            raise UnreadableError(f"nothing can be made of these records: {what}.", "Update sglscout.")
+        case = cls(opened, asked=opened.text)
         case.events.append(Event(opened.at, f"complaint: {opened.text}"))
         for record in stream:
             case.apply(record)
@@ -131,18 +144,17 @@ class Case:
 
     @property
     def question(self) -> str:
-        """What the operator asked last."""
-        return self.said[-1].text if self.said else self.opened.text
+        """What is being answered, or was answered last: the complaint or a follow-up."""
+        return self.asked
 
     @property
-    def follow_up(self) -> str:
-        """A question that was asked after the case was first concluded and is not answered yet, else empty."""
-        if not self.said or self.fresh.get("said", 0) < self.fresh.get("concluded", 0):
-            return ""
-        return self.said[-1].text
+    def stopped(self) -> str:
+        """The question that has no answer yet: a follow-up, else the complaint; empty when all are answered."""
+        return self.follow_up or ("" if self.diagnosed else self.opened.text)
 
     def next_evidence(self) -> str:
-        return f"E{len(self.evidence) + 1}"
+        """The id after the highest: of a damaged transcript some are missing, and none may be given twice."""
+        return f"E{max((int(name[1:]) for name in self.evidence if name[1:].isdigit()), default=0) + 1}"
 
     def probes_answered(self) -> frozenset[str]:
         """Probes that need not be asked again: those that ran, whatever they said."""
@@ -161,9 +173,8 @@ class Case:
         self.fresh[record.type] = self.last_seq
         self._note_event(record)
         match record:
-            case Said():
-                self.said.append(record)
-                self.usage_of_question = Usage()
+            case Said() | Resumed():
+                self._ask(record)
             case Replied():
                 self.usage += record.usage
                 self.usage_of_question += record.usage
@@ -211,15 +222,36 @@ class Case:
                 self.notes.append(record.text)
             case Verified():
                 self.verified = record
+            case Damaged():
+                self.damage.append(record.text)
             case Concluded():
-                self.concluded = record
-                self._decide(record)
+                self._conclude(record)
             case _:
                 pass
 
+    def _ask(self, record: Said | Resumed) -> None:
+        """A question is worked on from here on, with all that one question may spend."""
+        self.asked = record.text
+        self.usage_of_question = Usage()
+        if isinstance(record, Said):
+            self.said.append(record)
+            self.follow_up = record.text
+
+    def _conclude(self, record: Concluded) -> None:
+        """A question is answered, or stopped; a stop without words leaves the answer of before where it is."""
+        if record.decides or self.concluded is None:
+            self.concluded = record
+        if record.decides:
+            self._decide(record)
+        self.diagnosed = self.diagnosed or (record.answered and record.state == "concluded")
+        if record.answered:
+            self.follow_up = ""
+
     def _decide(self, record: Concluded) -> None:
-        whole = not self.decisions or self.fresh.get("weighed", 0) > self._decided
+        """The first answer to the complaint is a whole one; later ones when the case was weighed anew for them."""
+        weighed = not self.diagnosed or self.fresh.get("weighed", 0) > self._decided
         name = f"D{len(self.decisions) + 1}"
+        whole = record.state == "concluded" and weighed
         self.decisions.append(Decision(name, record.at, self.question, record.text, whole))
         self._decided = self.last_seq
 
@@ -227,6 +259,10 @@ class Case:
         match record:
             case Said():
                 self.events.append(Event(record.at, f"operator: {record.text}"))
+            case Forked():
+                self.events.append(Event(record.at, f"copied from {record.session} up to its record {record.upto}"))
+            case Damaged():
+                self.events.append(Event(record.at, record.text))
             case EvidenceTaken():
                 self._note_look(record)
             case Weighed():
@@ -242,7 +278,8 @@ class Case:
                 met = sum(row["outcome"] == "met" for row in record.rows)
                 self.events.append(Event(record.at, f"verified: {met} of {len(record.rows)} expectations met"))
             case Concluded():
-                self.events.append(Event(record.at, f"answered (exit {record.exit}) {record.reason}".rstrip()))
+                told = "answered" if record.decides else "stopped"
+                self.events.append(Event(record.at, f"{told} (exit {record.exit}) {record.reason}".rstrip()))
             case _:
                 pass
 

@@ -18,7 +18,7 @@ from agent.document import document
 from agent.grounding import commands_of
 from agent.models.playbook.followup import is_question
 from agent.run import Run, start
-from agent.session import Session
+from agent.session import Session, damage_told
 from agent.settings import Settings
 from agent.views import terminal
 from agent.views.markdown import visible
@@ -105,9 +105,9 @@ class Chat:
         case = self.session.case if self.session is not None else None
         if self.busy:
             raise UsageError("it is being worked on.", "/tasks says how far it is.")
-        if case is None or (case.concluded is not None and not case.follow_up):
+        if case is None or not case.stopped:
             raise UsageError("nothing was stopped.", "Ask something.")
-        self._begin(case.follow_up)
+        self._begin("")
 
     def go_on_with(self, task: str, question: str) -> None:
         """Continue one research task beside the main agent. Raises UsageError while a turn runs."""
@@ -149,6 +149,8 @@ class Chat:
         """Work on this session from now on."""
         self.session = session
         self.target = session.case.opened.target
+        if session.case.damage:
+            self.say(Text(visible(damage_told(session.id, session.case.damage)), style="yellow"))
         progress = self._downloaded if self.attended else download_progress(sys.stderr)
         self.run = Run.on(self.settings, session, progress)
         self.run.bench.approve = self._approve
@@ -209,7 +211,7 @@ class Chat:
             run, whole = self._run_for(question)
             if whole:
                 self.say(terminal.opening(await run.answer()))
-            if question and (not whole or is_question(question)):
+            if not whole or (question and is_question(question)):
                 await run.answer(question)
                 self.say("")
                 self._tell(run)
@@ -241,4 +243,4 @@ class Chat:
             self.open(start(self.settings, self.target, complaint))
         if self.run is None or self.session is None:
             raise UsageError("there is no session.", "Use /host or /resume.")
-        return self.run, opens or not question
+        return self.run, opens or not (question or self.session.case.follow_up)

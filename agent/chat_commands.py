@@ -132,7 +132,7 @@ async def _resume(chat: Chat, rest: str) -> None:
         await chat.close()
         chat.open(session)
         chat.say(Text(f"{session.id}: {visible(session.case.complaint)}"))
-        if session.case.concluded is None:
+        if session.case.stopped:
             chat.say("it is not answered yet; /resume goes on with it.")
 
 

@@ -13,7 +13,7 @@ def up_to(records: Sequence[Record], identity: str) -> list[Record]:
 
     Raises UnknownIdError where the session has no such decision.
     """
-    ends = [number for number, record in enumerate(records) if isinstance(record, Concluded)]
+    ends = [number for number, record in enumerate(records) if isinstance(record, Concluded) and record.decides]
     known = {f"D{number}": end for number, end in enumerate(ends, 1)}
     end = known.get(identity.upper())
     if end is None:

@@ -36,6 +36,8 @@ def document(case: Case, *, latest: bool = False) -> Json:
         "complaint": case.complaint,
         "decision": {"id": f"D{decided(case)}", "question": case.question},
         **_decisions(case, latest=latest),
+        "state": "stopped" if case.stopped else "concluded",
+        "damage": list(case.damage),
         "claims": [claim.model_dump() for claim in case.claims],
         "diagnosis": _diagnosis(case),
         "answer": _answer(case),

@@ -9,7 +9,7 @@ from agent.model import Message
 from agent.session import Session
 from agent.views.words import visible
 from prompts import prompt
-from transcripts.records import Call, Delivered, Ended, Opened, Record, Replied, Said, Shortened
+from transcripts.records import Call, Delivered, Ended, Opened, Record, Replied, Resumed, Said, Shortened
 
 CUT_CHARS = 16_000
 CUT_HEAD = 10_000
@@ -27,7 +27,7 @@ def messages(system: str, records: Sequence[Record]) -> list[Message]:
         match record:
             case Shortened():
                 out[1:] = [{"role": "user", "content": record.text}]
-            case Opened() | Said():
+            case Opened() | Said() | Resumed():
                 out.append({"role": "user", "content": record.text})
             case Delivered():
                 out.append({"role": "user", "content": prompt("delivered", report=told(record.text, mark, "task"))})

@@ -19,6 +19,7 @@ from agent.models.errors import ContextTooLong
 from agent.session import Session
 from tools.toolbox import Toolbox, ToolRefused
 from transcripts.errors import EndpointError, HostError, LimitReached, ScoutError, UsageError
+from transcripts.reading import StoreError
 from transcripts.records import (
     Call,
     Concluded,
@@ -148,6 +149,8 @@ class Agent:
             text = await self.toolbox.call(call.name, call.arguments, emit)
         except ToolRefused as refused:
             self._end(call, "refused", str(refused))
+        except StoreError as error:  # nothing more can be recorded, not even that
+            return error
         except ENDING as error:
             self._end(call, "failed", str(error))
             return error
@@ -165,13 +168,18 @@ class Agent:
         self.session.record(Ended.model_validate({"call": call.id, "status": status, "text": text}))
 
     def _repeated(self, call: Call) -> bool:
-        """Whether this very call was made too often since the operator last said something."""
-        same = 0
+        """Whether this very call was made too often since the operator last said something.
+
+        One that was interrupted brought nothing, so it does not count: the model was told to make it again.
+        """
+        same, interrupted = 0, set()
         for record in reversed(self.session.records):
             if record.type == "said":
                 break
-            if isinstance(record, Started) and (record.name, record.arguments) == (call.name, call.arguments):
-                same += 1
+            if isinstance(record, Ended) and record.status == "interrupted":
+                interrupted.add(record.call)
+            if isinstance(record, Started) and record.call not in interrupted:
+                same += (record.name, record.arguments) == (call.name, call.arguments)
         return same > SAME_CALL_LIMIT
 
     async def _last_words(self, limit: LimitReached) -> str:

@@ -29,9 +29,9 @@ class Progress:
 
 def progress(store: Store, identity: str, running: bool) -> Progress:
     """Of one task; a task that has no transcript yet waits for its turn."""
-    if identity not in store.ids():
+    records = store.peek(identity)
+    if not records:
         return Progress("waiting", 0.0, None, 0)
-    records = store.read(identity)
     first, last = _when(records[0]), _when(records[-1])
     now = datetime.now(UTC)
     usage = [record["usage"] for record in records if record["type"] == "replied"]
@@ -46,9 +46,9 @@ def progress(store: Store, identity: str, running: bool) -> Progress:
 def told(task: TaskState, store: Store, running: bool) -> str:
     """One task in lines: what it was asked, its last steps, what it may still spend."""
     head = f"{task.id}: {task.description}\n{'running' if running else task.status}, {task.turns} turns"
-    if task.id not in store.ids():
+    records = store.peek(task.id)
+    if not records:
         return f"{head}; it has not begun."
-    records = store.read(task.id)
     limits, turns = records[0].get("limits", {}), sum(record["type"] == "replied" for record in records)
     seen = progress(store, task.id, running)
     left = f"; {limits['turns'] - turns} of {limits['turns']} turns left" if limits.get("turns") else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
@@ -22,10 +23,12 @@ from prompts import prompt
 from transcripts.errors import Inconclusive, ScoutError
 from transcripts.facts import Facts
 from transcripts.ids import new_id
-from transcripts.records import Advised, Concluded, Limits, Opened, Said, Verified, Weighed
+from transcripts.reading import StoreError
+from transcripts.records import Advised, Concluded, Limits, Opened, Resumed, Said, Verified, Weighed
 from transcripts.redaction import Redactor
 from transcripts.store import Store
 
+WRITEUP: Final = "writeup"
 LIMITS: Final = Limits(turns=60, seconds=1800.0, tokens=2_000_000)
 
 
@@ -81,28 +84,59 @@ class Run:
         return self.bench.session
 
     async def answer(self, follow_up: str = "") -> dict[str, Any]:
-        """Go on until there is an answer; the document. What ended it otherwise is recorded, then raised."""
+        """Go on until the follow-up, or else what was stopped, has an answer; the document.
+
+        What ended it otherwise is recorded, then raised. A session that was stopped stays so when a follow-up is
+        answered from what it had found by then.
+        """
         session = self.session
         session.answer_dangling(self._answer_dangling)
         if follow_up:
             session.record(Said(text=follow_up))
-        elif session.case.concluded is not None:
-            return document(session.case)
+        elif session.case.stopped:
+            _take_up_again(session)
+        else:
+            return self._written_up(anew=False)
         weighed = session.case.weighed
         toolbox = main_role.main_toolbox(self.bench, self.tasks)
         agent = Agent(session, self.model, toolbox, prompt("main"), session.case.opened.limits, inbox=self.tasks)
         try:
-            reply = await agent.run()
-        except ScoutError as error:
-            if session.case.concluded is None or session.case.fresh["concluded"] < session.case.last_seq:
-                session.record(Concluded(text="", exit=error.exit_code, reason=str(error)))
+            try:
+                reply = await agent.run()
+            finally:
+                await self.tasks.cancel()
+        except StoreError:
             raise
-        finally:
-            await self.tasks.cancel()
-        text = reply.text if reply.finish == "unanswered" else grounded(reply.text, session.case)
-        session.record(Concluded(text=text, exit=_exit_of(reply, session, weighed)))
-        made = document(session.case)
-        self._put_writeup(made)
+        except ScoutError as error:
+            self._stop(error.exit_code, str(error))
+            raise
+        except asyncio.CancelledError:
+            self._stop(130, "stopped by the operator")
+            raise
+        case = session.case
+        text = reply.text if reply.finish == "unanswered" else grounded(reply.text, case)
+        session.record(
+            Concluded(
+                text=_with_damage(text, case.damage),
+                exit=_exit_of(reply, session, weighed),
+                state="stopped" if case.follow_up and not case.diagnosed else "concluded",
+            )
+        )
+        return self._written_up()
+
+    def _stop(self, code: int, reason: str) -> None:
+        """Record why there is no answer, where the agent has not done so itself."""
+        if self.session.case.fresh.get("concluded", 0) < self.session.case.last_seq:
+            self.session.record(Concluded(text="", exit=code, reason=reason))
+
+    def _written_up(self, *, anew: bool = True) -> dict[str, Any]:
+        """The document; its write-up is put beside the transcript, so that nobody has to ask for it."""
+        from agent.views.files import dressed
+
+        made = document(self.session.case)
+        if anew or not (self.session.transcript.folder / f"{WRITEUP}.md").exists():
+            for form in ("md", "html"):
+                self.session.transcript.put_beside(f"{WRITEUP}.{form}", dressed(made, form))
         return made
 
     async def research(self, follow_up: str = "") -> str:
@@ -111,6 +145,10 @@ class Run:
         session.answer_dangling(call_again)
         if follow_up:
             session.record(Said(text=follow_up))
+        elif session.case.stopped:
+            _take_up_again(session)
+        elif session.case.concluded is not None:
+            return self.tasks.told(session, "completed", session.case.concluded.text)
         agent = await self.tasks.make(session)
         status, text = await run_task(agent)
         return self.tasks.told(session, status, text)
@@ -132,14 +170,8 @@ class Run:
         watches = [_with_figures(watch, before) for watch in advised.verify]
         rows = [row.row() for row in advice.verify(advised.expected, watches, before, after)]
         self.session.record(Verified(rows=tuple(rows)))
-        self._put_writeup(document(case))
+        self._written_up()
         return rows
-
-    def _put_writeup(self, made: dict[str, Any]) -> None:
-        """The write-up of this document, beside the transcript, so that nobody has to ask for it."""
-        from agent.views.files import put_into
-
-        put_into(self.session.transcript.folder, "writeup", made)
 
     def _answer_dangling(self, call: str, name: str) -> str:
         if name == "task":
@@ -165,8 +197,23 @@ def _exit_of(reply: Reply, session: Session, weighed: Weighed | None) -> int:
     """Of a follow-up: 3 when it has no answer; of a question for which the case was weighed: what was found."""
     if reply.finish == "unanswered":
         return Inconclusive.exit_code
-    follow_up = session.case.concluded is not None and session.case.weighed is weighed
+    follow_up = bool(session.case.follow_up) and session.case.weighed is weighed
     return 0 if follow_up else exit_code(session)
+
+
+def _take_up_again(session: Session) -> None:
+    """Put a question again to which an end is on record; one that a dead process left goes on where the records end."""
+    case = session.case
+    ended = case.fresh.get("concluded", 0)
+    if ended > max(case.fresh.get("said", 0), case.fresh.get("resumed", 0)):
+        session.record(Resumed(text=case.stopped))
+
+
+def _with_damage(text: str, damage: list[str]) -> str:
+    """The answer, and what it could not rest on."""
+    if not damage:
+        return text
+    return f"{text}\nThis answer rests on a damaged transcript: {'; '.join(damage)}."
 
 
 def exit_code(session: Session) -> int:

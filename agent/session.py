@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Final
 
 from pydantic import BaseModel
 
 from agent.case import Case
-from transcripts.records import Ended, Opened, Record, dump, load
+from transcripts.reading import StoreError
+from transcripts.records import Ended, Opened, Record, dump, load, records_of
 from transcripts.store import Store, Transcript
 
+DAMAGE_TOLD: Final = 4
 Watcher = Callable[[Record], None]
 
 
@@ -26,15 +29,19 @@ class Session:
     @classmethod
     def create(cls, store: Store, opened: Opened, redact: Callable[[str], str] | None = None) -> Session:
         transcript = store.create(opened.id, dump(opened), redact)
-        records = _loaded(transcript)
+        records = records_of(transcript.records)
         return cls(transcript, records, Case.fold(records))
 
     @classmethod
     def open(cls, store: Store, identity: str, redact: Callable[[str], str] | None = None) -> Session:
-        """Open for continuing; what is torn or dangling stays so until `answer_dangling`."""
+        """Open for continuing; what is dangling stays so until `answer_dangling`. Raises StoreError, UnknownIdError."""
         transcript = store.open(identity, redact)
-        records = _loaded(transcript)
-        return cls(transcript, records, Case.fold(records))
+        try:
+            records = records_of(transcript.records)
+            return cls(transcript, records, Case.fold(records))
+        except StoreError:
+            transcript.close()
+            raise
 
     @property
     def id(self) -> str:
@@ -67,5 +74,8 @@ class Session:
             self.record(Ended(call=call, status="interrupted", text=answer(call, name)))
 
 
-def _loaded(transcript: Transcript) -> list[Record]:
-    return [record for stored in transcript.records if (record := load(stored)) is not None]
+def damage_told(identity: str, damage: list[str]) -> str:
+    """One line: what is missing of a transcript."""
+    left = len(damage) - DAMAGE_TOLD
+    shown = [*damage[:DAMAGE_TOLD], f"{left} more places"] if left > 0 else damage
+    return f"{identity} is damaged: {'; '.join(shown)}. What rests on it is missing from what follows."

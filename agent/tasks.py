@@ -19,6 +19,7 @@ from agent.session import Session
 from tools.toolbox import Arguments, Emit, Tool, ToolRefused
 from transcripts.errors import LimitReached, ScoutError
 from transcripts.ids import new_id
+from transcripts.reading import StoreError, UnreadableError
 from transcripts.records import Concluded, Delivered, Limits, Opened, Said, TaskChanged, Usage
 from transcripts.store import BusyError, Store
 
@@ -113,8 +114,7 @@ class Tasks:
         if state is None:
             return "interrupted before the task had an id; nothing of it ran. Call it again."
         found = ""
-        if state.id in self.store.ids():
-            records = self.store.read(state.id)
+        if records := self.store.peek(state.id):
             replies = [record["text"] for record in records if record["type"] == "replied" and record["text"]]
             turns = sum(record["type"] == "replied" for record in records)
             found = f"{turns} turns done.\n{replies[-1] if replies else ''}"
@@ -165,9 +165,7 @@ class Tasks:
 
     def prompts(self, identity: str) -> list[str]:
         """What a task was asked, first and later."""
-        if identity not in self.store.ids():
-            return []
-        return [str(each["text"]) for each in self.store.read(identity) if each["type"] in ("opened", "said")]
+        return [str(each["text"]) for each in self.store.peek(identity) if each["type"] in ("opened", "said")]
 
     def _resumable(self, wanted: str) -> str:
         """The id if this session may continue it. Raises ToolRefused naming the reason and what there is."""
@@ -178,7 +176,7 @@ class Tasks:
             reason = "that is this session itself, not a task."
         elif wanted in self.running:
             reason = "that task is still running; wait for its result."
-        elif wanted in self.store.ids():
+        elif self.store.holds(wanted):
             reason = "that id belongs to another session."
         else:
             reason = "no task has that id."
@@ -204,16 +202,16 @@ class Tasks:
             raise
         except BusyError as error:
             raise ToolRefused(str(error)) from error
-        except ScoutError as error:  # no tree to read, no room on the disk: it ends under its id all the same
+        except ScoutError as error:  # no tree to read, no record to go on from: it ends under its id all the same
+            if isinstance(error, StoreError) and not isinstance(error, UnreadableError):
+                raise  # what cannot be kept ends the whole run, not one task of it
             usage = self._usage(identity)
             emit(TaskChanged(id=identity, status="failed", turns=usage.turns, usage=usage, reason=str(error)))
             return outcome(identity, "failed", str(error))
 
     def _usage(self, identity: str) -> Usage:
         """What a task has used in all its runs, from its own records."""
-        if identity not in self.store.ids():
-            return Usage()
-        replies = (record["usage"] for record in self.store.read(identity) if record["type"] == "replied")
+        replies = (record["usage"] for record in self.store.peek(identity) if record["type"] == "replied")
         return sum((Usage.model_validate(each) for each in replies), Usage())
 
     def _open(self, identity: str, arguments: TaskArguments, follow_up: str, source: dict[str, object]) -> Session:
@@ -221,7 +219,7 @@ class Tasks:
 
         A task has none when it is new, and when the process died between its id and its first record.
         """
-        if identity in self.store.ids():
+        if self.store.holds(identity):
             session = Session.open(self.store, identity, self.parent.transcript.redact)
             session.answer_dangling(call_again)
         else:
@@ -284,6 +282,8 @@ async def run_task(agent: Agent) -> tuple[TaskStatus, str]:
         session.answer_dangling(lambda _call, _name: "stopped.")
         session.record(Concluded(text="", exit=130, reason="cancelled"))
         raise
+    except StoreError:  # what it did cannot be kept: no finding of the task, and the end of the run
+        raise
     except ScoutError as error:
         session.record(Concluded(text=str(error), exit=error.exit_code, reason="failed"))
         return "failed", str(error)
@@ -297,9 +297,7 @@ def _asked(session: Session) -> list[str]:
 
 def _last_text(store: Store, identity: str) -> str:
     """The last thing a task said, or why it ended; empty when it has no transcript yet."""
-    if identity not in store.ids():
-        return ""
-    records = store.read(identity)
+    records = store.peek(identity)
     texts = [str(record["text"]) for record in records if record["type"] == "replied" and record["text"]]
     reasons = [str(record["text"]) for record in records if record["type"] == "concluded" and record["text"]]
     return (texts or reasons or [""])[-1]

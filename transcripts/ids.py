@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from datetime import UTC, datetime
 from typing import Final
 
 _ALPHABET: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -19,6 +20,20 @@ def new_id() -> str:
         value, digit = divmod(value, len(_ALPHABET))
         letters.append(_ALPHABET[digit])
     return "ses_" + "".join(reversed(letters)) + "".join(secrets.choice(_ALPHABET) for _ in range(_RANDOM_LETTERS))
+
+
+def when(identity: str) -> str:
+    """The time in an id, as records write it; empty where it is none."""
+    letters = identity[4 : 4 + _TIME_LETTERS]
+    if not is_id(identity) or len(letters) < _TIME_LETTERS:
+        return ""
+    value = 0
+    for letter in letters:
+        value = value * len(_ALPHABET) + _ALPHABET.index(letter)
+    try:
+        return datetime.fromtimestamp(value / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    except (OverflowError, ValueError, OSError):
+        return ""
 
 
 def is_id(text: str) -> bool:

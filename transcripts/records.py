@@ -11,8 +11,9 @@
     advised     the change that passed the checks                 concluded  the answer, and why it ended
     verified    another look after the change, row by row
     shortened   the conversation was cut down to the case         delivered  a background task's result
-    note        a line worth keeping
-    repaired    what was wrong with the file
+    resumed     a question that was stopped is taken up again     note       a line worth keeping
+    forked      the session that this one was copied from         repaired   a torn end was cut off the file
+    damaged     in the place of records that are lost or bad: made when a file is read, never stored
 
 Unknown types are kept by the store and skipped here.
 """
@@ -20,7 +21,7 @@ Unknown types are kept by the store and skipped here.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -334,11 +335,42 @@ class Verified(Record):
     rows: tuple[Json, ...]
 
 
+ANSWERED: Final = frozenset({0, 3})
+
+
 class Concluded(Record):
+    """How a question ended. `state` is that of the diagnosis: a follow-up may be answered while it stays stopped."""
+
     type: Literal["concluded"] = "concluded"
     text: str
     exit: int
     reason: str = ""
+    state: Literal["concluded", "stopped"] = "concluded"
+
+    @property
+    def answered(self) -> bool:
+        """Whether the question was answered, be it with an honest “not decided”; else it was stopped."""
+        return self.exit in ANSWERED
+
+    @property
+    def decides(self) -> bool:
+        """Whether something was said: an answer, or at a limit the sum of what was found."""
+        return self.answered or bool(self.text)
+
+
+class Resumed(Record):
+    """A question that was stopped, put to the model again."""
+
+    type: Literal["resumed"] = "resumed"
+    text: str
+
+
+class Forked(Record):
+    """From here on the session goes its own way; `seq` before this is that of the session it was copied from."""
+
+    type: Literal["forked"] = "forked"
+    session: str
+    upto: int
 
 
 class Shortened(Record):
@@ -350,8 +382,14 @@ class Shortened(Record):
 
 class Repaired(Record):
     type: Literal["repaired"] = "repaired"
-    bad: tuple[tuple[int, str], ...] = ()
     torn_bytes: int = 0
+
+
+class Damaged(Record):
+    """What is missing in this place, as the reader of the file found it."""
+
+    type: Literal["damaged"] = "damaged"
+    text: str
 
 
 class Note(Record):
@@ -378,11 +416,28 @@ AnyRecord = Annotated[
     | Concluded
     | Verified
     | Shortened
+    | Resumed
+    | Forked
     | Repaired
+    | Damaged
     | Note,
     Field(discriminator="type"),
 ]
 _ADAPTER: TypeAdapter[AnyRecord] = TypeAdapter(AnyRecord)
+TYPES: Final = frozenset(each.model_fields["type"].default for each in Record.__subclasses__())
+
+
+def records_of(stored: Iterable[Json]) -> list[Record]:
+    """Stored dictionaries as records; of a known type in a shape that this version cannot read, `damaged`."""
+    return [record for each in stored if (record := _record_of(each)) is not None]
+
+
+def _record_of(stored: Json) -> Record | None:
+    record = load(stored)
+    if record is None and stored["type"] in TYPES:
+        text = f"record {stored['seq']} ({stored['type']}) has a shape this version cannot read and was set aside"
+        return Damaged(seq=stored["seq"], at=stored["at"], text=text)
+    return record
 
 
 def load(stored: Json) -> Record | None:

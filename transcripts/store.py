@@ -1,19 +1,22 @@
 """Transcripts on disk: append-only, checked line by line, one writer each.
 
 A transcript is a folder `SGLSCOUT_HOME/transcripts/ses_…` with `transcript.jsonl`, `blobs/` (large texts by hash) and
-`lock`. A line is `{"v":1,"seq":N,"at":"…Z","type":"…",…,"sum":"crc32"}` in ASCII. `append` returns when the line is on
-disk; a text too large for a line is on disk before the line that names it. Records are plain dictionaries here, so
-that listing costs no import of their types (`transcripts/records.py`).
+`lock`. `append` returns when the line is on disk; a text too large for a line is on disk before the line that names
+it. A folder has its name only once its first record is on disk. Records are plain dictionaries here, so that listing
+costs no import of their types (`transcripts/records.py`); lines are told in `transcripts/lines.py`, and what a file
+holds, damage included, in `transcripts/reading.py`.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import json
 import os
-import zlib
+import shutil
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -22,32 +25,26 @@ from typing import Any, Final
 
 from transcripts.errors import UsageError
 from transcripts.ids import is_id
+from transcripts.lines import VERSION, line_of
+from transcripts.reading import BLOBS, FILE, StoreError, ends, read, regular
 
-VERSION: Final = 1
 BLOB_OVER: Final = 8_192
+HOLDER_TRIES: Final = 40
+HOLDER_PAUSE_S: Final = 0.005
+DISK_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 Json = dict[str, Any]
-
-
-class StoreError(UsageError):
-    """The folder cannot be read or written as it must be."""
 
 
 class BusyError(StoreError):
     """Another process writes this transcript."""
 
 
+class DiskFullError(StoreError):
+    """There is no room for what was to be kept; everything acknowledged before is on disk."""
+
+
 class UnknownIdError(UsageError):
     """No transcript has this id."""
-
-
-@dataclass(frozen=True, slots=True)
-class Contents:
-    """What a file holds: good records, and what was wrong with the rest (offset and reason)."""
-
-    records: tuple[Json, ...]
-    bad: tuple[tuple[int, str], ...]
-    good_end: int
-    torn: bytes
 
 
 @dataclass(slots=True)
@@ -59,6 +56,7 @@ class Transcript:
     _file: int
     _lock: int
     _end: int
+    _next: int
     redact: Callable[[str], str] = field(default=lambda text: text)
     _broken: str = ""
 
@@ -74,9 +72,10 @@ class Transcript:
 
     def close(self) -> None:
         """Give the transcript back; a second call does nothing."""
-        for number in (self._file, self._lock):
-            if number >= 0:
-                os.close(number)
+        if self._lock >= 0:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._lock, 0)
+        _close(self._file, self._lock)
         self._file = self._lock = -1
 
     def append(self, record: Json) -> Json:
@@ -85,12 +84,15 @@ class Transcript:
             raise StoreError(f"{self.id} takes no more records: {self._broken or 'it is closed'}.", "Resume it anew.")
         # Evidence was redacted where it was taken, before anything was read from it: not twice over a whole journal.
         body = record if record["type"] == "evidence" else _redacted(record, self.redact)
-        text = body.get("text")
+        kept = self._write({"v": VERSION, "seq": self._next, "at": _now(), **body})
+        self.records.append(kept)
+        return kept
+
+    def _write(self, stored: Json) -> Json:
+        text = stored.get("text")
         if isinstance(text, str) and len(text) > BLOB_OVER:
-            body = {**body, "text": "", "blob": self._write_blob(text), "blob_chars": len(text)}
-        seq = self.records[-1]["seq"] + 1 if self.records else 1
-        stored = {"v": VERSION, "seq": seq, "at": _now(), **body}
-        line = _line(stored)
+            stored = {**stored, "text": "", "blob": self._write_blob(text), "blob_chars": len(text)}
+        line = line_of(stored)
         try:
             if os.fstat(self._file).st_size != self._end:
                 self._broken = "somebody else wrote into it"
@@ -99,41 +101,34 @@ class Transcript:
         except OSError as error:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._file, self._end)
-            raise StoreError(
-                f"{self.folder} cannot be written: {error.strerror}.", "Free some space, then resume."
-            ) from error
+            raise _unwritten(self.folder, error) from error
         try:
             os.fdatasync(self._file)
         except OSError as error:  # what a failed flush left on disk is unknown: never try again
             self._broken = f"the disk refused to flush ({error.strerror})"
             raise StoreError(f"{self.id}: {self._broken}.", "Check the disk, then resume.") from error
         self._end += len(line)
-        kept = stored if "blob" not in stored else {**stored, "text": text}
-        self.records.append(kept)
-        return kept
+        self._next = stored["seq"] + 1
+        return stored if "blob" not in stored else {**stored, "text": text}
+
+    def put_beside(self, name: str, text: str) -> None:
+        """A file beside the transcript that could be made again from it. Raises StoreError."""
+        try:
+            write_file(self.folder / name, text.encode("utf-8", "replace"))
+        except OSError as error:
+            raise _unwritten(self.folder, error) from error
 
     def _write_blob(self, text: str) -> str:
         data = text.encode("utf-8", "surrogatepass")
         name = hashlib.sha256(data).hexdigest()
-        folder = self.folder / "blobs"
-        target = folder / name
-        if target.exists():
+        folder = self.folder / BLOBS
+        if (folder / name).exists():
             return name
         try:
             folder.mkdir(mode=0o700, exist_ok=True)
-            partial = folder / f".{name}.{os.getpid()}"
-            number = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            try:
-                _write_whole(number, data)
-                os.fsync(number)
-            finally:
-                os.close(number)
-            partial.rename(target)
-            _sync_folder(folder)
+            write_file(folder / name, data)
         except OSError as error:
-            raise StoreError(
-                f"{folder} cannot be written: {error.strerror}.", "Free some space, then resume."
-            ) from error
+            raise _unwritten(self.folder, error) from error
         return name
 
 
@@ -149,56 +144,79 @@ class Store:
 
     def create(self, identity: str, opened: Json, redact: Callable[[str], str] | None = None) -> Transcript:
         """A new transcript whose first record is on disk. Raises StoreError when the folder cannot be written."""
-        folder = self.folder / identity
+        making = self.folder / f".{identity}"  # what a process left here that died had not begun
         try:
-            folder.mkdir(mode=0o700, parents=True)
-            lock = _lock(folder)
-            number = os.open(folder / "transcript.jsonl", os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_EXCL, 0o600)
+            shutil.rmtree(making, ignore_errors=True)
+            making.mkdir(mode=0o700, parents=True)
+            lock = _lock(making)
+            number = os.open(making / FILE, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_EXCL, 0o600)
         except OSError as error:
+            if error.errno in DISK_FULL:
+                raise _unwritten(making, error) from error
             raise StoreError(
                 f"{self.home} cannot be written: {error.strerror}.", "Set SGLSCOUT_HOME to a folder of your own."
             ) from error
-        transcript = Transcript(folder, [], number, lock, 0)
+        transcript = Transcript(making, [], number, lock, 0, 1)
         if redact is not None:
             transcript.redact = redact
         try:
             transcript.append(opened)
-            _sync_folder(folder)
+            _sync_folder(making)
+            transcript.folder = making.rename(self.folder / identity)
             _sync_folder(self.folder)
+        except OSError as error:
+            transcript.close()
+            raise _unwritten(self.folder, error) from error
         except StoreError:
             transcript.close()
             raise
         return transcript
 
     def open(self, identity: str, redact: Callable[[str], str] | None = None) -> Transcript:
-        """Open for writing: locked, a torn end cut off and kept aside, bad lines reported in a `repaired` record."""
+        """Open for writing: locked, a torn end cut off and kept aside. Raises StoreError of every kind."""
         folder = self.folder / self.resolve(identity)
+        lock = number = -1
         try:
             lock = _lock(folder)
-            number = os.open(folder / "transcript.jsonl", os.O_RDWR | os.O_APPEND)
-        except OSError as error:
-            raise StoreError(f"{folder} cannot be written: {error.strerror}.", "Check its owner and mode.") from error
-        try:
+            number = regular(folder / FILE, os.O_RDWR | os.O_APPEND)
             contents = read(folder)
+            transcript = Transcript(folder, list(contents.records), number, lock, contents.good_end, contents.next_seq)
+            if redact is not None:
+                transcript.redact = redact
+            if contents.torn:
+                _cut(transcript, contents.torn)
+        except OSError as error:
+            _close(number, lock)
+            if error.errno in DISK_FULL:
+                raise _unwritten(folder, error) from error
+            raise StoreError(f"{folder} cannot be written: {error.strerror}.", "Check its owner and mode.") from error
         except StoreError:
-            os.close(number)
-            os.close(lock)
+            _close(number, lock)
             raise
-        transcript = Transcript(folder, list(contents.records), number, lock, contents.good_end)
-        if redact is not None:
-            transcript.redact = redact
-        _repair(transcript, contents)
         return transcript
 
     def read(self, identity: str) -> list[Json]:
-        """The good records of a transcript, without locking it."""
+        """The records of a transcript and what is missing of it, without locking it. Raises as `open` does."""
         return list(read(self.folder / self.resolve(identity)).records)
+
+    def peek(self, identity: str) -> list[Json]:
+        """The same; empty where there is no such transcript, or nothing can be made of it."""
+        if not self.holds(identity):
+            return []
+        try:
+            return list(read(self.folder / identity).records)
+        except StoreError:
+            return []
+
+    def holds(self, identity: str) -> bool:
+        """Whether a transcript has this very id."""
+        return is_id(identity) and (self.folder / identity).exists()
 
     def resolve(self, prefix: str) -> str:
         """The id that begins so. Raises UnknownIdError, with what there is, when none or several do."""
-        matches = [name for name in self.ids() if name == prefix] or [
-            name for name in self.ids() if is_id(prefix) and len(prefix) > 4 and name.startswith(prefix)
-        ]
+        if self.holds(prefix):
+            return prefix
+        matches = [name for name in self.ids() if len(prefix) > 4 and name.startswith(prefix)]
         if len(matches) == 1:
             return matches[0]
         if matches:
@@ -210,150 +228,142 @@ class Store:
     def ids(self) -> list[str]:
         """All ids, newest first."""
         try:
-            names = [path.name for path in self.folder.iterdir()]
+            with os.scandir(self.folder) as entries:
+                names = [entry.name for entry in entries]
         except FileNotFoundError:
             return []
         except OSError as error:
             raise StoreError(f"{self.folder} cannot be read: {error.strerror}.", "Check SGLSCOUT_HOME.") from error
         return sorted((name for name in names if is_id(name)), reverse=True)
 
-    def heads(self) -> Iterator[tuple[Json, Json]]:
-        """First and last record of each transcript, newest first; one that cannot be read is passed over."""
+    def ends(self, identity: str) -> tuple[Json, list[Json]]:
+        """First record, and last ones in order, of one transcript. Raises StoreError."""
+        return ends(self.folder / identity)
+
+    def heads(self) -> Iterator[tuple[Json, list[Json]]]:
+        """`ends` of each transcript, newest first; one that cannot be read is passed over."""
         for name in self.ids():
-            path = self.folder / name / "transcript.jsonl"
-            with contextlib.suppress(OSError, ValueError, KeyError, IndexError):
-                yield _ends(path)
+            with contextlib.suppress(StoreError):
+                yield self.ends(name)
 
     def forget(self, identity: str) -> list[str]:
-        """Delete a session with its evidence and its tasks; the ids that are gone."""
-        import shutil
-
+        """Delete a session with its evidence and its tasks; the ids that are gone. Raises BusyError, StoreError."""
         name = self.resolve(identity)
-        gone = [name, *(first["id"] for first, _ in self.heads() if first.get("parent") == name)]
-        for each in gone:
-            lock = _lock(self.folder / each)
-            try:
-                shutil.rmtree(self.folder / each)
-            except OSError as error:
-                raise StoreError(f"{each} cannot be deleted: {error.strerror}.", "Check its owner and mode.") from error
-            finally:
-                os.close(lock)
+        named = {record["id"] for record in self.peek(name) if record["type"] == "task"}
+        children = {first["id"] for first, _ in self.heads() if first.get("parent") == name}
+        gone = [name, *sorted((named | children) - {name})]
+        for each in [each for each in gone if self.holds(each)]:
+            self._delete(each)
         return gone
 
+    def _delete(self, identity: str) -> None:
+        folder = self.folder / identity
+        lock = -1
+        try:
+            if folder.is_dir():
+                lock = _lock(folder)
+                shutil.rmtree(folder)
+            else:
+                folder.unlink()
+        except OSError as error:
+            raise StoreError(f"{identity} cannot be deleted: {error.strerror}.", "Check its owner and mode.") from error
+        finally:
+            _close(lock)
 
-def read(folder: Path) -> Contents:
-    """Everything in a transcript that its checksums vouch for. Raises StoreError on a newer format."""
+
+def write_file(path: Path, data: bytes) -> None:
+    """A whole file under its name or none, on disk, for its owner alone. Raises OSError and leaves nothing then."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        data = (folder / "transcript.jsonl").read_bytes()
-    except OSError as error:
-        raise StoreError(f"{folder} cannot be read: {error.strerror}.", "Check its owner and mode.") from error
-    records: list[Json] = []
-    bad: list[tuple[int, str]] = []
-    offset = 0
-    while (end := data.find(b"\n", offset)) >= 0:
-        record, problem = _parse(data[offset:end])
-        if record is None:
-            bad.append((offset, problem))
-        elif record["v"] > VERSION:
-            raise StoreError(
-                f"{folder.name} was written by a newer sglscout (format {record['v']}).", "Update sglscout."
-            )
-        elif records and record["seq"] <= records[-1]["seq"]:
-            bad.append((offset, f"record {record['seq']} stands again"))
-        else:
-            records.append(_with_blob(folder, record))
-        offset = end + 1
-    return Contents(tuple(records), tuple(bad), offset, data[offset:])
-
-
-def _repair(transcript: Transcript, contents: Contents) -> None:
-    """Cut a torn end (kept in a file beside), and say once which lines are bad."""
-    reported = {tuple(pair) for record in contents.records if record["type"] == "repaired" for pair in record["bad"]}
-    bad = [list(pair) for pair in contents.bad if pair not in reported]
-    if contents.torn:
-        aside = transcript.folder / f"torn-{contents.good_end}"
-        aside.write_bytes(contents.torn)
-        aside.chmod(0o600)
-        os.ftruncate(transcript._file, contents.good_end)
-    if bad or contents.torn:
-        transcript.append({"type": "repaired", "bad": bad, "torn_bytes": len(contents.torn)})
-
-
-def _with_blob(folder: Path, record: Json) -> Json:
-    name = record.get("blob")
-    if not name:
-        return record
-    try:
-        data = (folder / "blobs" / name).read_bytes()
+        number = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        try:
+            _write_whole(number, data)
+            os.fsync(number)
+        finally:
+            os.close(number)
+        partial.rename(path)
+        _sync_folder(path.parent)
     except OSError:
-        return {**record, "text": "(the stored text is gone)", "blob_lost": True}
-    if hashlib.sha256(data).hexdigest() != name:
-        return {**record, "text": "(the stored text is damaged)", "blob_lost": True}
-    return {**record, "text": data.decode("utf-8", "surrogatepass")}
+        partial.unlink(missing_ok=True)
+        raise
 
 
-def _line(record: Json) -> bytes:
-    body = json.dumps(record, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    return f'{body[:-1]},"sum":"{zlib.crc32(body.encode()):08x}"}}\n'.encode()
+def _cut(transcript: Transcript, torn: bytes) -> None:
+    """Cut a torn end, which is kept in a file beside, and say so once."""
+    write_file(transcript.folder / f"torn-{transcript._end}", torn)
+    os.ftruncate(transcript._file, transcript._end)
+    transcript.append({"type": "repaired", "torn_bytes": len(torn)})
 
 
-def _parse(line: bytes) -> tuple[Json | None, str]:
-    head, mark, tail = line.rpartition(b',"sum":"')
-    if not mark or len(tail) != 10 or not tail.endswith(b'"}'):
-        return None, "no checksum"
-    body = head + b"}"
-    if f"{zlib.crc32(body):08x}".encode() != tail[:8]:
-        return None, "the checksum does not fit"
-    try:
-        record = json.loads(body)
-    except (ValueError, RecursionError):
-        return None, "not JSON"
-    if not isinstance(record, dict) or not {"v", "seq", "at", "type"} <= record.keys():
-        return None, "not a record"
-    return record, ""
-
-
-def _ends(path: Path) -> tuple[Json, Json]:
-    """First and last good record, reading only the ends of the file."""
-    with path.open("rb") as file:
-        first, _ = _parse(file.readline().rstrip(b"\n"))
-        file.seek(0, os.SEEK_END)
-        size = file.tell()
-        file.seek(max(0, size - 65_536))
-        lines = file.read().splitlines()
-    if first is None:
-        raise ValueError(path.parent.name)
-    for line in reversed(lines):
-        last, _ = _parse(line)
-        if last is not None:
-            return first, last
-    return first, first
+def _unwritten(folder: Path, error: OSError) -> StoreError:
+    """What to tell of a write that failed: whether the disk is full, and what to do then."""
+    name = folder.name.removeprefix(".")
+    if error.errno in DISK_FULL:
+        return DiskFullError(
+            f"disk full: {folder.parent} takes no more of {name} ({error.strerror}); what was shown is kept.",
+            f"Free some space, then `sglscout resume {name}`." if is_id(name) else "Free some space, then try again.",
+        )
+    return StoreError(f"{folder} cannot be written: {error.strerror}.", "Check its owner and mode.")
 
 
 def _lock(folder: Path) -> int:
-    number = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    """The exclusive lock of a transcript. Raises BusyError naming who has it, OSError."""
+    number = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        holder = os.pread(number, 32, 0).decode(errors="replace").strip()
+    except BlockingIOError as error:
+        holder = _holder(number)
         os.close(number)
         raise BusyError(
             f"{folder.name} is in use by process {holder or 'unknown'}.",
             "Wait for it, or end that process, then resume.",
         ) from error
-    os.ftruncate(number, 0)
-    os.pwrite(number, str(os.getpid()).encode(), 0)
+    except OSError:
+        os.close(number)
+        raise
+    with contextlib.suppress(OSError):  # whose it is serves the message alone: a full disk does not forbid the lock
+        os.ftruncate(number, 0)
+        os.pwrite(number, str(os.getpid()).encode(), 0)
     return number
+
+
+def _holder(number: int) -> str:
+    """The process that a lock names; one that has just got it needs a moment to say so, a dead one says nothing."""
+    for _ in range(HOLDER_TRIES):
+        holder = os.pread(number, 32, 0).decode(errors="replace").strip()
+        if holder.isdigit() and Path(f"/proc/{holder}").exists():
+            break
+        time.sleep(HOLDER_PAUSE_S)
+    return holder
+
+
+def _close(*numbers: int) -> None:
+    for number in numbers:
+        if number >= 0:
+            os.close(number)
 
 
 def _redacted(value: Any, redact: Callable[[str], str]) -> Any:
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, dict):
-        return {key: _redacted(item, redact) for key, item in value.items()}
+        return {
+            key: _redacted_arguments(item, redact) if key == "arguments" else _redacted(item, redact)
+            for key, item in value.items()
+        }
     if isinstance(value, list | tuple):
         return [_redacted(item, redact) for item in value]
     return value
+
+
+def _redacted_arguments(text: Any, redact: Callable[[str], str]) -> Any:
+    """Arguments of a call are JSON in a string: each text by itself, since a task's `prompt` is no user's prompt."""
+    try:
+        given = json.loads(text)
+    except (TypeError, ValueError, RecursionError):
+        return _redacted(text, redact)
+    cleaned = _redacted(given, redact)
+    return text if cleaned == given else json.dumps(cleaned)
 
 
 def _write_whole(number: int, data: bytes) -> None:

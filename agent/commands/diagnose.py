@@ -85,6 +85,8 @@ def resume(identity: str, follow_up: str, **options: Any) -> int:
         if session.case.opened.role == "session":
             return _work(settings, session, follow_up, options)
 
+        _warn_of_damage(session.id, session.case.damage)
+
         async def research() -> str:
             run = Run.on(settings, session, _progress(options))
             async with run.bench:
@@ -104,6 +106,7 @@ def verify(identity: str, as_json: bool) -> int:
 
     settings = load_settings()
     with take_up(settings, identity) as session:
+        _warn_of_damage(session.id, session.case.damage)
         if session.case.advised is None or not session.case.advised.changes:
             raise UsageError(
                 f"{session.id} recommended no change, so there is nothing to verify.", "See `sglscout show`."
@@ -192,8 +195,11 @@ def _work(settings: Settings, session: Any, follow_up: str, options: Json) -> in
                 return await run.answer(follow_up)
 
     click.echo(f"session {session.id}", err=True)
+    _warn_of_damage(session.id, session.case.damage)
     made = asyncio.run(work())
     _print(made, session, follow_up, options)
+    if session.case.stopped:
+        click.echo(f"The diagnosis itself is still stopped: `sglscout resume {session.id}` goes on with it.", err=True)
     return session.case.concluded.exit if follow_up else exit_code(session)
 
 
@@ -222,3 +228,9 @@ def _progress(options: Json) -> Callable[[str, int, int | None], None]:
     from agent.views.watching import download_progress
 
     return download_progress(sys.stderr)
+
+
+def _warn_of_damage(identity: str, damage: list[str]) -> None:
+    from agent.commands.records import warn_of_damage
+
+    warn_of_damage(identity, damage)

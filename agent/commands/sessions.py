@@ -3,62 +3,78 @@
 from __future__ import annotations
 
 import json
+import shutil
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from agent.settings import load_home
+from transcripts.ids import when
+from transcripts.reading import StoreError
 from transcripts.store import Store
 
 Json = dict[str, Any]
-SHOWN = 50
+SHOWN: Final = 50
+_ENDED: Final = {0: "done", 3: "inconclusive", 5: "limit", 130: "stopped"}
 
 
 @click.command()
-@click.argument("query", required=False, default="")
+@click.option("--search", metavar="TEXT", default="", help="Only those that hold TEXT: id, host, questions, answers.")
 @click.option("--all", "everything", is_flag=True, help="All of them, not the newest 50.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
-def sessions(query: str, everything: bool, as_json: bool) -> None:
-    """List sessions, newest first; with QUERY only those whose complaint, host or id holds it."""
-    _list("session", query, everything, as_json)
+def sessions(search: str, everything: bool, as_json: bool) -> None:
+    """List sessions, newest first."""
+    _list("session", search, everything, as_json)
 
 
 @click.command()
-@click.argument("query", required=False, default="")
+@click.option("--search", metavar="TEXT", default="", help="Only those that hold TEXT: id, session, prompt, report.")
 @click.option("--all", "everything", is_flag=True, help="All of them, not the newest 50.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
-def tasks(query: str, everything: bool, as_json: bool) -> None:
-    """List research tasks, newest first; with QUERY only those whose description, parent or id holds it."""
-    _list("task", query, everything, as_json)
+def tasks(search: str, everything: bool, as_json: bool) -> None:
+    """List research tasks, newest first."""
+    _list("task", search, everything, as_json)
 
 
-def _list(role: str, query: str, everything: bool, as_json: bool) -> None:
+def _list(role: str, search: str, everything: bool, as_json: bool) -> None:
     store = Store(load_home())
-    rows = (_row(first, last) for first, last in store.heads() if first.get("role") == role)
-    chosen = (row for row in rows if query.lower() in " ".join(str(value) for value in row.values()).lower())
+    chosen = (row for row in _rows(store, role) if not search or _holds(store, row, search.lower()))
     listed = list(chosen if everything else islice(chosen, SHOWN))
     if as_json:
         click.echo(json.dumps({"v": 1, f"{role}s": listed}))
         return
     if not listed:
         click.echo(
-            f"no {role}s yet; `sglscout demo` makes the first." if not query else f"no {role} holds {query!r}.",
-            err=True,
+            f"no {role} holds {search!r}." if search else f"no {role}s yet; `sglscout demo` makes the first.", err=True
         )
-    from agent.views.words import visible
-
+    width = shutil.get_terminal_size().columns
     for row in listed:
-        when = row["at"][:16].replace("T", " ")
-        told = f"{row['id']}  {when}  {row['status']:<12} {row['host']:<12.12} {row['text'][:60]}"
-        click.echo(visible(told).rstrip())
+        head = f"{row['id']}  {row['at'][:16].replace('T', ' ')}  {row['status']:<12}  {row['host']}"
+        click.echo(_cut(head, width))
+        click.echo(_cut(f"  {row['text']}", width))
 
 
-def _row(first: Json, last: Json) -> Json:
+def _rows(store: Store, role: str) -> Iterator[Json]:
+    """What a list tells of each transcript; one that cannot be read stands among the sessions, with the reason."""
+    for name in store.ids():
+        try:
+            first, last = store.ends(name)
+        except StoreError as error:
+            if role == "session":
+                yield {"id": name, "at": when(name), "status": "unreadable", "host": "", "text": str(error)}
+        else:
+            if first.get("role") == role:
+                yield _row(first, last)
+
+
+def _row(first: Json, last: list[Json]) -> Json:
+    turn = next((each for each in reversed(last) if each["type"] in ("concluded", "said", "resumed", "opened")), first)
     status = "open"
-    if last["type"] == "concluded":
-        status = {0: "done", 3: "inconclusive", 5: "limit", 130: "stopped"}.get(last.get("exit", 1), "failed")
+    if turn["type"] == "concluded":
+        status = "stopped" if turn.get("state") == "stopped" else _ENDED.get(turn.get("exit", 1), "failed")
     target = first.get("target") or {}
     return {
         "id": first["id"],
@@ -67,6 +83,30 @@ def _row(first: Json, last: Json) -> Json:
         "host": target.get("host", "") or first.get("parent", ""),
         "text": " ".join(str(first.get("description") or first.get("text", "")).split()),
     }
+
+
+def _holds(store: Store, row: Json, wanted: str) -> bool:
+    """Whether the row, or a question or an answer of its transcript, holds the text."""
+    told = " ".join(str(value) for value in row.values())
+    if wanted in told.lower():
+        return True
+    said = ("opened", "said", "concluded", "reported")
+    return any(
+        wanted in str(record.get("text", "")).lower() for record in store.peek(row["id"]) if record["type"] in said
+    )
+
+
+def _cut(text: str, width: int) -> str:
+    """One line no wider than the terminal, with nothing in it that a terminal would act on."""
+    from agent.views.words import columns, visible
+
+    whole = visible(text.replace("\n", " ")).rstrip()
+    shown = whole[:width]
+    if shown == whole and columns(shown) <= width:
+        return shown
+    while columns(shown) > width - 1:
+        shown = shown[:-1]
+    return f"{shown.rstrip()}…"
 
 
 @click.command()
@@ -79,14 +119,14 @@ def _row(first: Json, last: Json) -> Json:
 def show(identity: str, as_json: bool, html: Path | None, document: bool) -> None:
     """Show the conversation of a session or task: what was asked, called, found and answered."""
     from agent.case import Case
+    from agent.commands.records import read
     from agent.document import document as make_document
     from agent.views import terminal, transcript
 
+    stored, records = read(identity)
     if as_json and not document:
-        click.echo(json.dumps({"v": 1, "records": Store(load_home()).read(identity)}))
-        return
-    records = _records(identity)
-    if document:
+        click.echo(json.dumps({"v": 1, "records": stored}))
+    elif document:
         made = make_document(Case.fold(records))
         if as_json:
             click.echo(json.dumps(made))
@@ -96,17 +136,10 @@ def show(identity: str, as_json: bool, html: Path | None, document: bool) -> Non
         from agent.views.files import put
         from agent.views.html import transcript as page
 
-        put(html, page(f"Transcript of {records[0].id}", transcript.entries(records)))
+        put(html, page(f"Transcript of {Case.fold(records).opened.id}", transcript.entries(records)))
         click.echo(f"written: {html}", err=True)
     else:
         terminal.console().print(transcript.terminal(records))
-
-
-def _records(identity: str) -> list[Any]:
-    """The records of a transcript that this version knows."""
-    from transcripts.records import load
-
-    return [record for each in Store(load_home()).read(identity) if (record := load(each)) is not None]
 
 
 @click.command()

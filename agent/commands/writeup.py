@@ -7,8 +7,6 @@ from pathlib import Path
 
 import click
 
-from agent.settings import load_home
-
 
 @click.command()
 @click.argument("identity", metavar="ID")
@@ -19,14 +17,13 @@ from agent.settings import load_home
 def writeup(identity: str, output: Path | None, form: str | None, share: bool, at: str) -> None:
     """Write the incident of a session up, from its transcript alone."""
     from agent.case import Case
+    from agent.commands.records import read
     from agent.decisions import up_to
     from agent.document import document
     from agent.views import files
     from agent.views.share import shared
-    from transcripts.records import load
-    from transcripts.store import Store
 
-    records = [record for each in Store(load_home()).read(identity) if (record := load(each)) is not None]
+    _, records = read(identity)
     made = document(Case.fold(up_to(records, at) if at else records), latest=bool(at))
     if share:
         made = shared(made)

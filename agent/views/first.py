@@ -80,6 +80,10 @@ def _row(label: str, text: str, width: int, style: str) -> list[Line]:
 def _rows(document: Json) -> Iterator[tuple[str, str, str]]:
     diagnosis = document["diagnosis"]
     yield "Asked", _cut(document["complaint"], ASKED), "dim"
+    if document["state"] == "stopped":
+        yield "Stopped", f"before its end; `sglscout resume {document['id']}` goes on with it.", STYLES["abstain"]
+    if document["damage"]:
+        yield "Damaged", _cut(f"the transcript: {'; '.join(document['damage'])}", CAUSE), STYLES["abstain"]
     if not document["target"]["found"]:
         yield "Answer", headline(document), STYLES["abstain"]
         yield "Seen", _seen_instead(document), ""

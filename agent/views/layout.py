@@ -61,8 +61,11 @@ def told(text: str) -> Make:
     return make
 
 
-def paragraph(text: str, width: int, indent: int = 0, hanging: int = 0, style: str = "") -> list[Line]:
-    """Folded between words; later lines stand `hanging` further in. A word longer than the line is left whole."""
+def paragraph(
+    text: str, width: int, indent: int = 0, hanging: int = 0, style: str = "", *, cut_words: bool = False
+) -> list[Line]:
+    """Folded between words; later lines stand `hanging` further in. A word longer than the line is left whole, so that
+    it can be taken over, unless `cut_words`."""
     return [
         Line(line, style)
         for line in wrap(
@@ -70,7 +73,7 @@ def paragraph(text: str, width: int, indent: int = 0, hanging: int = 0, style: s
             width,
             initial_indent=" " * indent,
             subsequent_indent=" " * (indent + hanging),
-            break_long_words=False,
+            break_long_words=cut_words,
             break_on_hyphens=False,
         )
     ]

@@ -12,8 +12,10 @@ from transcripts.records import (
     Claimed,
     Compared,
     Concluded,
+    Damaged,
     Ended,
     EvidenceTaken,
+    Forked,
     Located,
     Note,
     Opened,
@@ -21,6 +23,7 @@ from transcripts.records import (
     Repaired,
     Replied,
     Reported,
+    Resumed,
     Said,
     Shortened,
     TaskChanged,
@@ -98,7 +101,13 @@ def _state(record: Record) -> Entry | None:
             rows = "\n".join(f"{each['flag']}: {each['to']}" for each in record.changes)
             return Entry(at, "advised", f"{len(record.changes)} changes, {len(record.refused)} refused", rows)
         case Repaired():
-            return Entry(at, "repaired", f"{len(record.bad)} bad lines, {record.torn_bytes} torn bytes")
+            return Entry(at, "repaired", f"{record.torn_bytes} bytes of a record that was never finished were cut off")
+        case Damaged():
+            return Entry(at, "damaged", record.text)
+        case Resumed():
+            return Entry(at, "operator", f"goes on with: {record.text}")
+        case Forked():
+            return Entry(at, "forked", f"from {record.session} up to its record {record.upto}")
         case Shortened():
             return Entry(at, "shortened", "the conversation goes on from this text", record.text)
         case Note():
@@ -114,11 +123,11 @@ def terminal(records: Iterable[Record], body_lines: int = BODY_LINES) -> Page:
     def make(width: int) -> Iterator[Line]:
         for entry in told:
             style = "bold" if entry.kind == "said" else ""
-            yield from paragraph(f"{entry.at[11:19]} {entry.who}: {entry.heading}", width, 0, 2, style)
+            yield from paragraph(f"{entry.at[11:19]} {entry.who}: {entry.heading}", width, 0, 2, style, cut_words=True)
             lines = entry.body.splitlines()
             shown = lines if entry.kind == "said" else lines[:body_lines]
             for line in shown:
-                yield from paragraph(line, width, 4, 2)
+                yield from paragraph(line, width, 4, 2, cut_words=True)
             if len(lines) > len(shown):
                 yield Line(f"    … {len(lines) - len(shown)} more lines", "dim")
 

@@ -65,7 +65,13 @@ class Watching:
 
     def _event(self, task: str, record: Record) -> None:
         if self._events is not None:
-            line = {"v": 1, **({"task": task} if task else {}), "seq": record.seq, "at": record.at, **dump(record)}
+            line = {
+                "v": 1,
+                **({"transcript": task} if task else {}),
+                "seq": record.seq,
+                "at": record.at,
+                **dump(record),
+            }
             self._events.write(json.dumps(line) + "\n")
             self._events.flush()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -58,6 +59,13 @@ def change_told(change: Json) -> str:
 def visible(text: str) -> str:
     """Text in which nothing is hidden: control, bidirectional, zero-width and tag characters are written out."""
     return _INVISIBLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text.replace("\r\n", "\n"))
+
+
+def columns(text: str) -> int:
+    """How many columns of a terminal the text takes: wide characters two, combining ones none."""
+    return sum(
+        0 if unicodedata.combining(each) else 2 if unicodedata.east_asian_width(each) in "WF" else 1 for each in text
+    )
 
 
 def references(text: str) -> list[str]:

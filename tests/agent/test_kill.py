@@ -81,7 +81,7 @@ def test_killed_then_resumed_comes_to_the_same_end(tmp_path: Path, undisturbed: 
         return
     (identity,) = sessions
     before = {record["seq"]: record["type"] for record in store.read(identity)}
-    lost = [event for event in shown if "task" not in event and before.get(event["seq"]) != event["type"]]
+    lost = [event for event in shown if "transcript" not in event and before.get(event["seq"]) != event["type"]]
     assert lost == []
     resumed = sglscout(tmp_path, "resume", identity, "--json")
     assert resumed.exit == 0, resumed.err

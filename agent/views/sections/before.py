@@ -60,6 +60,12 @@ def summary(document: Json) -> Iterator[Block]:
         f"On {target['host']} ({', '.join(server)}) the operator reported: “{document['complaint']}”.",
         tuple(filter(None, [target["version_from"], *(gpu["from"] for gpu in target["gpus"])])),
     )
+    if document["damage"]:
+        yield Paragraph(
+            f"The transcript is damaged: {'; '.join(document['damage'])}. What rested on it is missing here."
+        )
+    if document["state"] == "stopped":
+        yield Paragraph("The diagnosis was stopped before its end; what follows is what had been found by then.")
     yield _verdict(document)
     yield _recommendation(document)
     decided = document["decided"]

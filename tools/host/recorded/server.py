@@ -221,7 +221,8 @@ def _serve_channel(served: Served, channel: paramiko.Channel, command: str) -> N
     except (OSError, EOFError):
         pass
     finally:
-        channel.close()
+        with suppress(OSError, EOFError):  # the client may be gone without a word
+            channel.close()
 
 
 def _script(channel: paramiko.Channel) -> str:

@@ -1,0 +1,31 @@
+"""The records of a session for a command that reads them, and a word on standard error where some are missing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from agent.session import damage_told
+from agent.settings import load_home
+from agent.views.words import visible
+from transcripts.records import Damaged, Record, records_of
+from transcripts.store import Store
+
+Json = dict[str, Any]
+
+
+def read(identity: str) -> tuple[list[Json], list[Record]]:
+    """A transcript as stored, and as types. Raises UnknownIdError, StoreError."""
+    store = Store(load_home())
+    name = store.resolve(identity)
+    stored = store.read(name)
+    records = records_of(stored)
+    warn_of_damage(name, [record.text for record in records if isinstance(record, Damaged)])
+    return stored, records
+
+
+def warn_of_damage(identity: str, damage: list[str]) -> None:
+    """One line on standard error where a transcript is not whole."""
+    if damage:
+        click.echo(f"sglscout: {visible(damage_told(identity, damage))}", err=True)
