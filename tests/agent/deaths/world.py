@@ -26,6 +26,7 @@ QUESTIONS: Final = ("What is max_running_requests when it is not set?", "What do
 WORDS: Final = ("max_running_requests", "hicache_ratio")
 ANSWER: Final = "The limit on running requests binds [E1]."
 _TASK_ID: Final = re.compile(r"^task_id: (ses_\w+)", re.MULTILINE)
+_FENCE: Final = re.compile(r"^</?data \w+>\n?", re.MULTILINE)
 _HIT: Final = re.compile(r"^(?P<path>[^\s:]+\.py):(?P<line>\d+): ?(?P<text>.*)$", re.MULTILINE)
 
 
@@ -96,7 +97,7 @@ class _Conversation:
         self.messages = messages
         called = {c["id"]: c["function"] for m in messages for c in m.get("tool_calls") or ()}
         self.results = [
-            (called[message["tool_call_id"]], str(message["content"]))
+            (called[message["tool_call_id"]], _FENCE.sub("", str(message["content"])))
             for message in messages
             if message["role"] == "tool"
         ]
