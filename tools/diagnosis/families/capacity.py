@@ -274,7 +274,7 @@ def _raise_state(view: View) -> Actions:
                 unit="slots",
             )
         )
-    if not view.typed("--max-mamba-cache-size"):
+    else:  # the ratio counts only where no number of slots is typed
         now = view.value("--mamba-full-memory-ratio") or 0.9
         changes.append(
             step(
@@ -330,7 +330,7 @@ def _shrink_state(view: View) -> Actions:
                 unit="slots",
             )
         )
-    if not view.typed("--max-mamba-cache-size"):
+    else:
         now = view.value("--mamba-full-memory-ratio") or 0.9
         changes.append(
             step(

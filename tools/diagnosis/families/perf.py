@@ -44,27 +44,12 @@ def _capture_more(view: View) -> Actions:
         view.number("running_max") or view.number("running_p95") or 0,
     )
     to = int(max(captured * 2, -(-running // 32) * 32))
+    limit = view.value("--max-running-requests") or view.number("running_limit")
+    why = "batches above the captured size run without graphs; capture what really runs"
+    kept = "and keep the batch at what is captured"
     return plan(
-        step(
-            view,
-            "raise",
-            "--cuda-graph-max-bs",
-            to,
-            "batches above the captured size run without graphs; capture what really runs",
-            unit="requests",
-        ),
-        step(
-            view,
-            "lower",
-            "--max-running-requests",
-            int(captured),
-            "or keep the batch at the captured size",
-            unit="requests",
-        )
-        if not running or running <= captured * 4
-        else step(
-            view, "lower", "--max-running-requests", to, "and keep the batch at what is captured", unit="requests"
-        ),
+        step(view, "raise", "--cuda-graph-max-bs", to, why, unit="requests"),
+        *([step(view, "lower", "--max-running-requests", to, kept, unit="requests")] if (limit or to + 1) > to else []),
         never=(
             ("set", "--disable-cuda-graph", "every step would then be slow"),
             ("lower", "--mem-fraction-static", "memory is not short"),
