@@ -159,6 +159,9 @@ def _target(host: str | None, bundle: Path | None) -> Json:
     if host and bundle:
         raise UsageError("--host and --bundle exclude each other.", "Give one of them.")
     if bundle:
+        from tools.host import check_bundle
+
+        check_bundle(bundle)  # before a session is made of it
         return {"kind": "bundle", "path": str(bundle.resolve()), "host": bundle.name}
     if not host:
         raise UsageError(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import Field
 
@@ -27,6 +27,8 @@ from transcripts.records import Claimed, ClaimRow, EvidenceTaken, HypothesisRow,
 NAMES = ("look", "weigh", "task", "compare", "propose", "calculate", "flag", "evidence", "run")
 SHOWN_LINES = 200
 NOTHING_THERE = "no process, unit, container or log of it is among what was looked at"
+LONG_CHARS = 4 << 20
+T = TypeVar("T")
 
 
 class NoArguments(Arguments):
@@ -248,7 +250,11 @@ async def _look(bench: Workbench, skip: frozenset[str], emit: Emit) -> None:
     from tools.host import look
 
     host = await bench.host()
-    async for seen in look(host, skip=skip, redact=bench.session.transcript.redact):
+
+    def redact(text: str) -> str:
+        return _told(bench, "redacting", text, bench.session.transcript.redact)
+
+    async for seen in look(host, skip=skip, redact=redact):
         _take(bench, replace(seen, host=bench.target["host"].rpartition("@")[2]), emit)
 
 
@@ -257,8 +263,20 @@ def _take(bench: Workbench, seen: Observation, emit: Emit) -> Evidence:
     from tools.host.parsers import parse
 
     evidence = seen.evidence(bench.session.case.next_evidence())
-    emit(EvidenceTaken.of(evidence, parse(evidence)))
+    facts = _told(bench, "reading", seen.text, lambda _: parse(evidence))
+    emit(EvidenceTaken.of(evidence, facts))
     return evidence
+
+
+def _told(bench: Workbench, what: str, text: str, work: Callable[[str], T]) -> T:
+    """Work on a text; of a long one it is told before and after, since it takes seconds."""
+    size = len(text)
+    if size >= LONG_CHARS:
+        bench.progress(what, 0, size)
+    done = work(text)
+    if size >= LONG_CHARS:
+        bench.progress(what, size, size)
+    return done
 
 
 def _settled_by(question: Any) -> str:

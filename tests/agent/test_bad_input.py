@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -78,12 +79,27 @@ def test_a_host_without_sglang_is_said_to_be_one(tmp_path: Path) -> None:
     assert "--bundle FILE" in said.out
 
 
-@pytest.mark.parametrize("content", [b"\x1f\x8bnot really gzip", b""])
-def test_an_unreadable_bundle(tmp_path: Path, content: bytes) -> None:
+@pytest.mark.parametrize("content", [b"\x1f\x8bnot really gzip", b"", bytes(range(256)) * 8])
+def test_an_unreadable_bundle_is_refused_before_a_session_is_made_of_it(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "bundle").write_bytes(content)
     done = sglscout(tmp_path / "home", "diagnose", "slow", "--bundle", str(tmp_path / "bundle"))
-    assert done.exit in (2, 3)
-    assert "Traceback" not in done.err
+    _one_line(done, 2, "unreadable bundle")
+    assert not (tmp_path / "home" / "transcripts").exists()
+
+
+def test_a_device_is_no_bundle(tmp_path: Path) -> None:
+    _one_line(
+        sglscout(tmp_path / "home", "diagnose", "slow", "--bundle", "/dev/zero"), 2, "unreadable bundle", "device"
+    )
+
+
+def test_a_long_log_tells_how_far_it_is_read(tmp_path: Path) -> None:
+    line = "[2026-01-10 03:00:01 TP0] Decode batch, #running-req: 31, #token: 1184, token usage: 0.93, #queue-req: 7\n"
+    (tmp_path / "long.log").write_text(line * 60_000)
+    done = sglscout(tmp_path / "home", "diagnose", "slow", "--bundle", str(tmp_path / "long.log"), "--json")
+    assert done.document["evidence"]
+    for what in ("redacting", "reading"):
+        assert re.search(rf"^{what}: 0.0 of 6.\d MB$", done.err, re.MULTILINE)
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:

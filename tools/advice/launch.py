@@ -402,6 +402,8 @@ def _pair(text: str) -> tuple[str, str]:
     return name, value
 
 
+_LONGEST = 200_000  # characters; longer text is a log, whose starts are read line by line
+
 # Probe -> the form its text is read in, in the order in which they are preferred: a file an operator edits first.
 _PROBES: tuple[tuple[str, Form], ...] = (
     ("unit_files", "systemd"),
@@ -424,7 +426,7 @@ def launch_from(evidence: Iterable[Evidence], facts: Facts | None = None) -> Lau
                 if launch is not None:
                     return launch
     for item in reversed(taken):
-        if item.probe in ("command", "pasted"):
+        if item.probe in ("command", "pasted") and len(item.text) <= _LONGEST:
             launch = _guess(item)
             if launch is not None:
                 return launch

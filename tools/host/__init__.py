@@ -23,6 +23,7 @@ __all__ = [
     "Observation",
     "Probe",
     "SshOptions",
+    "check_bundle",
     "connect",
     "fetch_tree",
     "least_rights",
@@ -56,3 +57,8 @@ async def _transport(target: str, options: SshOptions | None) -> Transport:
 async def open_bundle(path: Path) -> AsyncIterator[Host]:
     """A bundle, log or folder as a host that runs nothing. Raises UsageError when it cannot be read."""
     yield open_bundle_file(path)
+
+
+def check_bundle(path: Path) -> None:
+    """Raises UsageError when there is nothing to read at the path."""
+    open_bundle_file(path)

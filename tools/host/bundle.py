@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-import tarfile
-from collections.abc import AsyncGenerator, Iterable, Iterator
+import math
+from collections.abc import AsyncGenerator, Iterable
 from pathlib import Path
 from typing import Final
 
+from tools.host.bundle_files import Member, is_archive, read_archive, read_file, read_folder, text_of, unreadable
 from tools.host.framing import DISCOVERY, Splitter
-from tools.host.look import Observation, observation, slots_of
+from tools.host.look import COST, Observation, observation, slots_of
 from tools.host.probes import STANDARD, Probe
 from transcripts.errors import UsageError
 
 MANIFEST: Final = "manifest.json"
-LIMIT_BYTES: Final = 64 << 20
+PASTED: Final = "pasted"
+_PROBES: Final = frozenset({probe.name for probe in STANDARD} | {DISCOVERY, COST, PASTED})
+_LONGEST_NAME: Final = 200
+_GIVE: Final = "Give a bundle, a log file in UTF-8, or a folder of them."
 
 
 class BundleHost:
@@ -42,51 +46,35 @@ class BundleHost:
 
 def open_bundle_file(path: Path) -> BundleHost:
     """A bundle, a folder of one, collected output, or any text. Raises UsageError when it cannot be read."""
-    try:
-        if path.is_dir():
-            return _from_members(
-                path.name, {child.name: child.read_bytes() for child in path.iterdir() if child.is_file()}
-            )
-        head = path.read_bytes()[:LIMIT_BYTES]
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}.", "Check the path and its mode.") from error
-    if head[:2] == b"\x1f\x8b":
-        return _from_members(path.name, dict(_unpacked(path)))
-    collected = _collected(path.name, head)
+    if path.is_dir():
+        return _from_members(path.name, read_folder(path))
+    file = read_file(path)
+    if is_archive(file.data):
+        return _from_members(path.name, read_archive(path))
+    collected = _collected(path.name, file.data)
     if collected is not None:
         return collected
-    return BundleHost(path.name, (_pasted(path.name, head),))
+    pasted = _pasted(file)
+    if not pasted.text:
+        raise unreadable(path.name, pasted.problem, _GIVE)
+    return BundleHost(path.name, (pasted,))
 
 
-def _unpacked(path: Path) -> Iterator[tuple[str, bytes]]:
-    """Members of the archive, by their last name, read in memory and bounded; nothing is written."""
-    left = LIMIT_BYTES
+def _from_members(name: str, members: list[Member]) -> BundleHost:
+    files = {member.name: member.data for member in members if not member.problem}
+    if MANIFEST not in files:
+        texts = tuple(map(_pasted, members))
+        if not any(text.text for text in texts):
+            raise unreadable(name, "it holds nothing to read", _GIVE)
+        return BundleHost(name, texts)
     try:
-        with tarfile.open(path, "r:gz") as archive:
-            for member in archive:
-                if not member.isfile() or member.size > left:
-                    continue
-                file = archive.extractfile(member)
-                data = file.read(left) if file else b""
-                left -= len(data)
-                yield Path(member.name).name, data
-    except (tarfile.TarError, EOFError, OSError) as error:
-        raise UsageError(f"{path} is no readable bundle: {error}.", "Collect it again.") from error
-
-
-def _from_members(name: str, members: dict[str, bytes]) -> BundleHost:
-    if MANIFEST not in members:
-        texts = [_pasted(file, data) for file, data in sorted(members.items()) if data]
-        if not texts:
-            raise UsageError(f"{name} holds nothing to read.", "Give a bundle, a log file or a folder of them.")
-        return BundleHost(name, tuple(texts))
-    try:
-        manifest = json.loads(members[MANIFEST])
-        rows = [dict(row) for row in manifest["evidence"]]
-        host = str(manifest["host"])
-        observations = tuple(_observation(host, row, members) for row in rows)
-    except (ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"the manifest of {name} cannot be read ({error}).", "Collect it again.") from error
+        manifest = json.loads(files[MANIFEST])
+        if manifest.get("v", 1) != 1:
+            raise unreadable(name, f"a newer sglscout wrote it (format {manifest['v']!r:.20})", "Update sglscout.")
+        host = str(manifest["host"])[:_LONGEST_NAME]
+        observations = tuple(_observation(host, dict(row), files) for row in manifest["evidence"])
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise unreadable(name, f"the manifest does not fit ({error})", "Collect it again.") from error
     return BundleHost(host, observations)
 
 
@@ -95,18 +83,18 @@ def _observation(host: str, row: dict[str, object], members: dict[str, bytes]) -
     data = members.get(file)
     if data is None or hashlib.sha256(data).hexdigest() != row["sha256"]:
         raise ValueError(f"{file} is missing or was changed")
-    exit_status = row.get("exit")
-    seconds = row.get("seconds")
+    probe, exit_status, seconds = str(row["probe"]), row.get("exit"), row.get("seconds")
     return Observation(
-        str(row["probe"]),
+        # A name that no look has would pass for something else, such as the operator's own words.
+        probe if probe in _PROBES else PASTED,
         str(row["command"]),
         host,
-        str(row["at"]),
+        str(row["at"])[:_LONGEST_NAME],
         exit_status if isinstance(exit_status, int) else None,
         data.decode("utf-8", "replace"),
         bool(row.get("truncated")),
-        float(seconds) if isinstance(seconds, (int, float)) else 0.0,
-        str(row.get("problem", "")),
+        float(seconds) if isinstance(seconds, (int, float)) and math.isfinite(seconds) else 0.0,
+        str(row.get("problem", ""))[:_LONGEST_NAME],
     )
 
 
@@ -128,9 +116,13 @@ def _collected(name: str, data: bytes) -> BundleHost | None:
             slots = slots_of(text)
             seen.append(Observation(DISCOVERY, "(the probe script's own discovery)", host, "", answer.exit, text))
     if not seen:
-        raise UsageError(f"{name} holds no answers.", "Run the collection script again, to its end.")
+        raise unreadable(name, "it holds no answers", "Run the collection script again, to its end.")
     return BundleHost(host, tuple(seen))
 
 
-def _pasted(name: str, data: bytes) -> Observation:
-    return Observation("pasted", f"(pasted: {name})", name, "", None, data.decode("utf-8", "replace"))
+def _pasted(member: Member) -> Observation:
+    """A file's text as evidence; where it has none, why."""
+    text = None if member.problem else text_of(member.data)
+    problem = member.problem or ("" if text else "no text" if member.data.strip() else "empty")
+    name = member.name[:_LONGEST_NAME]
+    return Observation(PASTED, f"(pasted: {name})", name, "", None, text or "", member.left_out > 0, problem=problem)

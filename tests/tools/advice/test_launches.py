@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tools.advice import Change, Launch, LaunchUnreadable, parse_launch, patch
+from tools.advice import Change, Launch, LaunchUnreadable, launch_from, parse_launch, patch
+from transcripts.facts import Evidence
 
 FOLDER = Path(__file__).with_name("launches")
 EXPECTED: dict[str, dict[str, Any]] = yaml.safe_load((FOLDER / "expected.yaml").read_text("utf-8"))
@@ -127,3 +128,10 @@ def test_process_words_are_parted_as_in_proc_or_as_a_probe_brings_them(end: str)
     words = ("python3", "-m", "sglang.launch_server", "--model-path", "/a b", "--tp", "8")
     launch = parse_launch("shell", "".join(word + end for word in words))
     assert launch.argv == ("python3", "-m", "sglang.launch_server", "--model-path", "/a b", "--tp", "8")
+
+
+def test_a_long_log_is_no_launch_command() -> None:
+    """Words of a log are not read as a shell script: that takes minutes and finds nothing that was typed."""
+    command = "python3 -m sglang.launch_server --model-path /models/m --tp 8\n"
+    assert launch_from([Evidence("E1", "pasted", "", "h", "", None, command)]) is not None
+    assert launch_from([Evidence("E1", "pasted", "", "h", "", None, command + "a line of the log\n" * 20_000)]) is None

@@ -8,6 +8,7 @@ import gzip
 import io
 import json
 import os
+import socket
 import subprocess
 import tarfile
 from collections.abc import Iterator
@@ -25,12 +26,16 @@ from tools.host.known_hosts import fingerprint
 from transcripts.errors import UsageError
 
 
-def _read(path: Path) -> dict[str, Observation]:
-    async def work() -> dict[str, Observation]:
+def _all(path: Path) -> list[Observation]:
+    async def work() -> list[Observation]:
         async with open_bundle(path) as host:
-            return {seen.probe: seen async for seen in look(host)}
+            return [seen async for seen in look(host)]
 
     return asyncio.run(work())
+
+
+def _read(path: Path) -> dict[str, Observation]:
+    return {seen.probe: seen for seen in _all(path)}
 
 
 @pytest.fixture(scope="module")
@@ -99,8 +104,139 @@ def test_an_archive_that_swells_is_bounded(tmp_path: Path) -> None:
         for name in ("a.log", "b.log"):
             entry = tarfile.TarInfo(name)
             entry.size = 48 << 20
-            archive.addfile(entry, io.BytesIO(bytes(48 << 20)))
-    assert sum(len(seen.text) for seen in _read(large).values()) <= 64 << 20
+            archive.addfile(entry, io.BytesIO(b"x" * (48 << 20)))
+    seen = _all(large)
+    assert [len(each.text) for each in seen] == [48 << 20, 0]
+    assert "too many" in seen[1].problem
+
+
+def test_an_archive_that_swells_without_end_is_refused(tmp_path: Path) -> None:
+    bomb = tmp_path / "bomb.tar.gz"
+    entry = tarfile.TarInfo("a.log")
+    entry.size = 300 << 20
+    with gzip.open(bomb, "wb", compresslevel=1) as packed:
+        packed.write(entry.tobuf())
+        for _ in range(300):
+            packed.write(bytes(1 << 20))
+    with pytest.raises(UsageError, match=r"unreadable bundle .*swells"):
+        _read(bomb)
+
+
+def test_an_archive_of_countless_members_is_refused(tmp_path: Path) -> None:
+    many = tmp_path / "many.tar"
+    with tarfile.open(many, "w") as archive:
+        for number in range(3_000):
+            archive.addfile(tarfile.TarInfo(f"{number}.log"))
+    with pytest.raises(UsageError, match="more than 2000 files"):
+        _read(many)
+
+
+def test_a_chain_of_headers_in_an_archive_is_refused(tmp_path: Path) -> None:
+    entry = tarfile.TarInfo("././@LongLink")
+    entry.type, entry.size = tarfile.GNUTYPE_LONGNAME, 2
+    (tmp_path / "deep.tar").write_bytes((entry.tobuf(tarfile.GNU_FORMAT) + b"a\0".ljust(512, b"\0")) * 5_000)
+    with pytest.raises(UsageError, match="unreadable bundle"):
+        _read(tmp_path / "deep.tar")
+
+
+def test_links_of_a_folder_lead_nowhere(tmp_path: Path) -> None:
+    outside = tmp_path / "secret"
+    outside.write_text("outside the folder")
+    folder = tmp_path / "case"
+    folder.mkdir()
+    (folder / "a.log").write_text("inside")
+    (folder / "b.log").symlink_to(outside)
+    (folder / "c").symlink_to(tmp_path, target_is_directory=True)
+    os.mkfifo(folder / "d")
+    assert [(seen.text, seen.problem) for seen in _all(folder)] == [
+        ("inside", ""),
+        ("", "a link"),
+        ("", "a link"),
+        ("", "a pipe"),
+    ]
+    (folder / "a.log").unlink()
+    with pytest.raises(UsageError, match="nothing to read"):
+        _read(folder)
+
+
+def test_links_of_an_archive_lead_nowhere(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "links.tar.gz", "w:gz") as archive:
+        for name, kind in (("a.log", tarfile.SYMTYPE), ("b.log", tarfile.LNKTYPE), ("c.log", tarfile.CHRTYPE)):
+            entry = tarfile.TarInfo(name)
+            entry.type, entry.linkname = kind, "/etc/hostname"
+            archive.addfile(entry)
+        entry = tarfile.TarInfo("d.log")
+        entry.size = 3
+        archive.addfile(entry, io.BytesIO(b"one"))
+    seen = _all(tmp_path / "links.tar.gz")
+    assert [(each.text, each.problem) for each in seen] == [
+        ("", "a link"),
+        ("", "a link"),
+        ("", "no plain file"),
+        ("one", ""),
+    ]
+
+
+def test_a_linked_manifest_brings_nothing_in(bundle: Path, tmp_path: Path) -> None:
+    with tarfile.open(bundle) as archive:
+        archive.extractall(tmp_path, filter="data")
+    folder = tmp_path / "sglscout"
+    kept = tmp_path / "meminfo.txt"
+    (folder / "meminfo.txt").rename(kept)
+    (folder / "meminfo.txt").symlink_to(kept)
+    with pytest.raises(UsageError, match="missing or was changed"):
+        _read(folder)
+
+
+def test_a_manifest_cannot_speak_for_the_operator(bundle: Path, tmp_path: Path) -> None:
+    with tarfile.open(bundle) as archive:
+        manifest = json.loads(archive.extractfile(f"sglscout/{MANIFEST}").read())  # type: ignore[union-attr]
+    manifest["evidence"][0]["probe"] = "complaint"
+    manifest["evidence"][0]["seconds"] = float("nan")
+    changed = _changed(bundle, tmp_path / "changed.tar.gz", {MANIFEST: json.dumps(manifest).encode()})
+    first = _all(changed)[0]
+    assert (first.probe, first.seconds) == ("pasted", 0.0)
+
+
+@pytest.mark.parametrize("kind", ["device", "endless device", "pipe", "socket"])
+def test_what_is_no_plain_file_is_refused_at_once(tmp_path: Path, kind: str) -> None:
+    named = {"device": Path("/dev/null"), "endless device": Path("/dev/zero")}.get(kind, tmp_path / "x")
+    if kind == "pipe":
+        os.mkfifo(named)
+    with socket.socket(socket.AF_UNIX) as listening:
+        if kind == "socket":
+            listening.bind(str(named))
+        with pytest.raises(UsageError, match=f"unreadable bundle .*: a {kind.split()[-1]}"):
+            _read(named)
+
+
+@pytest.mark.parametrize(
+    "noise", [b"", b" \n\n", bytes(range(256)) * 40, b"PK\3\4" + bytes(200), b"\x89PNG\r\n\x1a\n\0\0"]
+)
+def test_what_is_no_text_is_refused(tmp_path: Path, noise: bytes) -> None:
+    (tmp_path / "junk").write_bytes(noise)
+    with pytest.raises(UsageError, match=r"unreadable bundle junk: (?:no text|empty)"):
+        _read(tmp_path / "junk")
+
+
+def test_a_log_longer_than_the_limit_keeps_its_beginning_and_its_end(tmp_path: Path) -> None:
+    log = tmp_path / "long.log"
+    with log.open("wb") as out:
+        out.write(b"the first line\n")
+        for _ in range(70):
+            out.write(b"filler line\n" * (1 << 20 >> 3))
+        out.write(b"the last line\n")
+    seen = _read(log)["pasted"]
+    assert seen.truncated
+    assert len(seen.text) <= 65 << 20
+    lines = seen.text.splitlines()
+    assert (lines[0], lines[-1]) == ("the first line", "the last line")
+    assert set(lines[1:-1]) == {"filler line", next(line for line in lines if line.startswith("(sglscout left out "))}
+
+
+def test_text_of_windows_is_read(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_bytes("Decode batch, #running-req: 48\r\n".encode("utf-16"))
+    assert _read(tmp_path / "notes.txt")["pasted"].text.startswith("Decode batch")
 
 
 @pytest.mark.parametrize("shell", ["dash", "bash"])
@@ -133,12 +269,7 @@ def test_any_text_is_pasted_evidence(tmp_path: Path, name: str) -> None:
 def test_a_folder_of_logs_is_read(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text("one")
     (tmp_path / "b.log").write_text("two")
-
-    async def work() -> list[str]:
-        async with open_bundle(tmp_path) as host:
-            return [seen.text async for seen in look(host)]
-
-    assert asyncio.run(work()) == ["one", "two"]
+    assert [seen.text for seen in _all(tmp_path)] == ["one", "two"]
 
 
 def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import lru_cache
 
 from tools.host.parsers import journal, table
 from tools.host.parsers.load import Point
@@ -41,7 +42,7 @@ def series(evidence: Evidence) -> tuple[Point, ...]:
     """Prefill and Decode lines of a log as points in time, for pictures; empty for other evidence."""
     if table.kind_of(evidence) not in table.JOURNALS | table.PASTED:
         return ()
-    return journal.read(evidence.text.splitlines()).points()
+    return _journal_of(evidence.text).points()
 
 
 def _read(evidence: Evidence) -> list[Fact]:
@@ -66,7 +67,13 @@ def _read(evidence: Evidence) -> list[Fact]:
 
 
 def _journal(page: Page, evidence: Evidence) -> None:
-    page.extend(journal.read(evidence.text.splitlines()).facts(evidence.id))
+    page.extend(_journal_of(evidence.text).facts(evidence.id))
+
+
+@lru_cache(maxsize=4)
+def _journal_of(text: str) -> journal.Journal:
+    """Read once for the facts and once more for the pictures, a long log costs twice its seconds."""
+    return journal.read(text.splitlines())
 
 
 def _counted(page: Page, evidence: Evidence) -> None:

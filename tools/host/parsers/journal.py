@@ -100,6 +100,7 @@ class Journal:
         boot = self._boot
         if not self._prelude.empty:
             boot.absorb(self._prelude)
+            self._prelude = Boot()
         if self._starts:
             page.add("starts", self._starts, self._starts_line)
         for seconds, number in self._load_seconds:

@@ -33,6 +33,15 @@ _OUTER: Final = re.compile(
 )
 
 
+_LOAD_LINES: Final = ("Decode batch", "Prefill batch")
+_ANSWERED: Final = re.compile(r'" 2\d\d(?: OK)?\s*$')
+
+
+def routine(raw: str) -> bool:
+    """Most of a busy server's log: figures that the load parser reads, and requests that were answered."""
+    return any(mark in raw for mark in _LOAD_LINES) or _ANSWERED.search(raw[-12:]) is not None
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """`at` as printed by SGLang, else by what wrapped it; `ranks` such as `DP0 TP3`; `program` as journald names it."""

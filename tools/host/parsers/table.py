@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Final
 
 from tools.host.parsers import endpoints, gpus, install, kernel, memory, metrics, units
+from tools.host.parsers.lines import routine
 from tools.host.parsers.page import Page
 from transcripts.facts import Evidence
 
@@ -111,7 +112,7 @@ def recognised(text: str) -> tuple[Parser, ...]:
     """Parsers for pasted text, by what its lines look like."""
     found: dict[Parser, None] = {}
     for raw in text.splitlines():
-        if len(raw) > 4096:
+        if len(raw) > 4096 or routine(raw):
             continue
         if gpus.looks_like_gpus(raw):
             found[gpus.read_nvidia] = None

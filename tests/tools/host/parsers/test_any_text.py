@@ -76,3 +76,16 @@ def test_figures_that_no_server_prints_are_no_figures() -> None:
         assert absurd != line
         facts = parse(Evidence("E1", "pasted", "", "h", "", 0, absurd))
         assert not [fact for fact in facts if isinstance(fact.value, float | int) and fact.value > 1e12]
+
+
+def test_a_long_pasted_log_is_read_as_a_log_and_its_failures_are_found() -> None:
+    """Read as prose, each line would be taken for somebody's statement of a figure."""
+    line = "[2026-01-10 03:00:01 TP0] Decode batch, #running-req: 31, #token: 1184, token usage: 0.93, #queue-req: 7\n"
+    access = '[2026-01-10 03:00:01] INFO:     127.0.0.1:1 - "POST /v1/chat/completions HTTP/1.1" 200 OK\n'
+    died = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. of which 1.02 GiB is free.\n"
+    facts = parse(Evidence("E1", "pasted", "", "h", "", None, (line + access) * 2_200 + died))
+    assert len(facts) < 60
+    named = {fact.name: fact for fact in facts}
+    assert named["oom_request_gib"].value == 2.0
+    assert named["oom_phase"].source == "E1:4401"
+    assert named["usage_p95"].value == 0.93

@@ -7,15 +7,16 @@ and leaves what it does not know.
 from __future__ import annotations
 
 import re
+from typing import Final
 
 from tools.host.parsers.incident import failures, figures, launch, messages, symptoms
+from tools.host.parsers.lines import routine
 from tools.host.parsers.page import Page
 from transcripts.facts import Evidence, Fact, Grade
 
 __all__ = ["parse_text"]
 
-_LOAD_LINES = ("Decode batch", "Prefill batch")  # figures that the load parser reads; most of a busy server's journal
-_LONGEST = 400_000  # characters of prose that are read; a log of that length is no prose
+_LONGEST: Final = 400_000  # characters of prose that are read; a text of that length is a log
 
 
 _SERIES = re.compile(r"\b(?:Decode|Prefill) batch\b.*#running-req")
@@ -35,16 +36,16 @@ def parse_text(evidence: Evidence) -> tuple[Fact, ...]:
     grade: Grade = "claimed" if evidence.probe == "complaint" else "observed"
     # What stands beside a command is the operator's word as well.
     said: Grade = "claimed" if evidence.probe in ("launch", "note") else grade
-    prose = evidence.probe in ("complaint", "pasted", "launch", "note")
-    for number, line in enumerate(evidence.text.splitlines(), 1):
-        if not prose and any(mark in line for mark in _LOAD_LINES):
-            continue
+    prose = evidence.probe in ("complaint", "pasted", "launch", "note") and len(evidence.text) <= _LONGEST
+    lines = evidence.text.splitlines()
+    told = [(number, line) for number, line in enumerate(lines, 1) if prose or not routine(line)]
+    for number, line in told:
         messages.read(page, line, number, grade)
         failures.read(page, line, number, grade)
         if prose and not _SERIES.search(line):
             figures.read(page, line, number, said)
-    failures.read_phase(page, evidence.text, grade)
-    if prose and len(evidence.text) <= _LONGEST:
+    failures.read_phase(page, lines, told, grade)
+    if prose:
         symptoms.read(page, _without_load(evidence.text), said)
         launch.read(page, evidence.text, everything=evidence.probe == "launch")
     return tuple(dict.fromkeys(page.facts))

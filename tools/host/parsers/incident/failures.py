@@ -43,6 +43,13 @@ _HOST: Final = re.compile(r"requesting (\d+(?:\.\d+)?) GB but only have (\d+(?:\
 _PIN: Final = re.compile(r"hostregister failed.*size=(\d+)", re.I)
 _DENIED: Final = re.compile(r"(?:permission denied|read-only file system|not writable)[^/]*([/~][\w./~-]+)", re.I)
 _WORKSPACE: Final = re.compile(r"with size (\d+) and alignment", re.I)
+# A line without any of these is read by none of the patterns above.
+_TRIGGER: Final = re.compile(
+    r"allocat|[KMGT]i?B request|bytes request|total capacity|reserved by|viable|static above|exceeds the maximum|requesting"
+    r"|hostregister|denied|read-only|writable|alignment|unrecognized|no such option|unknown (?:argument|option|flag)"
+    r"|argument --|deprecated|renamed|has been removed",
+    re.I,
+)
 
 # Frames and words of a traceback, most telling first. Frames are SGLang's own (srt/...) unless they are torch's.
 _PHASES: Final[tuple[tuple[str, str], ...]] = (
@@ -100,6 +107,8 @@ def _pair(found: re.Match[str]) -> tuple[str, str]:
 
 def read(page: Page, line: str, number: int, grade: Grade) -> None:
     """Figures of one line."""
+    if not _TRIGGER.search(line):
+        return
     sizes = (("oom_request_gib", _TRIED), ("oom_reserved_gib", _RESERVED), ("gpu_total_gib", _TOTAL))
     for name, pattern in sizes:
         if found := pattern.search(line):
@@ -147,17 +156,20 @@ def _flags(page: Page, line: str, number: int, grade: Grade) -> None:
         page.add("deprecated_flag", found.group(1), number, grade=grade)
 
 
-def read_phase(page: Page, text: str, grade: Grade) -> None:
-    """Where GPU memory ran out: the frames around each failed allocation, `unknown` where none is told."""
-    lines = text.splitlines()
-    wanted, available = _WANTED.search(text), _AVAILABLE.search(text)
+def read_phase(page: Page, lines: list[str], told: list[tuple[int, str]], grade: Grade) -> None:
+    """Where GPU memory ran out: the frames around each failed allocation, `unknown` where none is told.
+
+    `told` are those of the lines, with their numbers, that may tell of one.
+    """
+    wanted = next(filter(None, (_WANTED.search(line) for _, line in told)), None)
+    available = next(filter(None, (_AVAILABLE.search(line) for _, line in told)), None) if wanted else None
     if wanted and available:
         want, have = int(wanted.group(1)), int(available.group(1) or available.group(2))
         page.add("wanted_tokens", want, 0, grade=grade)
         page.add("available_tokens", have, 0, grade=grade)
         if want <= have:
             page.add("wanted_below_available", have - want, 0, grade=grade)
-    for number, line in enumerate(lines, 1):
+    for number, line in told:
         if not _OOM.search(line) or _HOST_OOM.search(line):
             continue
         around = "\n".join(lines[max(0, number - _REACH) : number + 3])
