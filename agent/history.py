@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from typing import Final
 
 from agent.board import board
 from agent.model import Message
@@ -64,6 +66,14 @@ def told(text: str, mark: str, tool: str) -> str:
         head, blank, body = body.partition("\n\n")
         head += blank
     return head + _fenced(shortened(body), mark)
+
+
+def bare(text: str) -> str:
+    """A result as it was before `told` put marks around it."""
+    return _MARKS.sub("", text)
+
+
+_MARKS: Final = re.compile(r"\A<data [^>\n]*>\n|\n</data [^>\n]*>\Z")
 
 
 def _fenced(text: str, mark: str) -> str:

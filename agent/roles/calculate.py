@@ -12,6 +12,9 @@ from tools import capacity
 from tools.toolbox import ToolRefused
 from transcripts.facts import Facts
 
+COMBINED_TOLD: Final = 4
+SINGLE_TOLD: Final = 9
+
 
 def calculated(facts: Facts, what: str, value: float | None) -> str:
     """The answer to one question of arithmetic. Raises ToolRefused where `what` is no such question."""
@@ -79,25 +82,61 @@ def _gpu_memory(facts: Facts, _value: float | None) -> str:
     return "\n".join(said)
 
 
-def _levers(facts: Facts, wanted: tuple[str, ...]) -> str:
-    lines = []
-    for lever in capacity.levers(facts):
-        if not isinstance(lever, capacity.Lever):
-            return f"That cannot be worked out yet. Missing: {sums.lacking((lever,))}"
-        flags = {flag for flag, _, _ in lever.changes}
-        if wanted and not flags & set(wanted):
-            continue
-        text = f"{lever.name}: {amount(lever.tokens)} tokens, {lever.factor:.2f}x" if lever.tokens else lever.name
-        set_to = ", ".join(
-            f"{flag} {was if was is not None else '(not set)'} -> {to}" for flag, was, to in lever.changes
+def _fraction(facts: Facts, value: float | None) -> str:
+    """Whether a static fraction is within what the evidence supports, then what the larger one brings."""
+    largest = capacity.gpu_budget(facts).largest_fraction
+    told = _levers(facts, ("--mem-fraction-static",), alone=True)
+    if largest is None or value is None:
+        return told
+    verdict = "is within" if value <= largest else "is past"
+    named = _sources(capacity.gpu_budget(facts).sums)
+    bound = f"{largest:g}, the largest fraction that the memory free after all graphs allows [{named}]."
+    return f"{value:g} {verdict} {bound}\n{told}"
+
+
+def _levers(facts: Facts, wanted: tuple[str, ...], *, alone: bool = False) -> str:
+    """Each lever by itself with what it risks, then in a line what it comes to beside others."""
+    levers = capacity.levers(facts)
+    lacking = [lever for lever in levers if not isinstance(lever, capacity.Lever)]
+    if lacking:
+        return f"That cannot be worked out yet. Missing: {sums.lacking(tuple(lacking[:1]))}"
+    asked = [
+        lever
+        for lever in levers
+        if isinstance(lever, capacity.Lever) and (not wanted or {flag for flag, _, _ in lever.changes} & set(wanted))
+    ]
+    if alone:
+        asked = [lever for lever in asked if {flag for flag, _, _ in lever.changes} == set(wanted)]
+    single = [lever for lever in asked if " + " not in lever.name and (lever.changes or not wanted)]
+    lines = [f"{_lever(lever)} [{_sources(lever.sums)}]." for lever in single[:SINGLE_TOLD]]
+    combined = [lever for lever in asked if " + " in lever.name]
+    if combined:
+        best = sorted(combined, key=lambda lever: (not lever.fits, -(lever.factor or 0)))[:COMBINED_TOLD]
+        told = "; ".join(_in_short(lever) for lever in best)
+        more = f" (and {len(combined) - len(best)} more)" if len(combined) > len(best) else ""
+        lines.append(
+            f"Together with others: {told}{more}; what each risks stands with the options [{_sources(best[0].sums)}]."
         )
-        text += f" by {set_to}" if set_to else ""
-        text += f"; runs {lever.running}" if lever.running else ""
-        fit = "does not fit" if lever.fits is False else "not known to fit"
-        text += "" if lever.fits else f"; {fit}: {lever.why_not}"
-        text += f"; {lever.risk}" if lever.risk else ""
-        lines.append(f"{text} [{_sources(lever.sums)}].")
     return "\n".join(lines) or "No such lever is legal here, or what it needs was not seen."
+
+
+def _lever(lever: capacity.Lever) -> str:
+    text = f"{lever.name}: {amount(lever.tokens)} tokens, {lever.factor:.2f}x" if lever.tokens else lever.name
+    set_to = ", ".join(f"{flag} {was if was is not None else '(not set)'} -> {to}" for flag, was, to in lever.changes)
+    text += f" by {set_to}" if set_to else ""
+    text += f"; runs {lever.running}" if lever.running else ""
+    text += "" if lever.fits else f"; {_fit(lever)}: {lever.why_not}"
+    return text + (f"; {lever.risk}" if lever.risk else "")
+
+
+def _in_short(lever: capacity.Lever) -> str:
+    runs = f", runs {lever.running}" if lever.running else ""
+    factor = f" {lever.factor:.2f}x" if lever.factor is not None else ""
+    return f"{lever.name}{factor}{runs}" + ("" if lever.fits else f", {_fit(lever)}")
+
+
+def _fit(lever: capacity.Lever) -> str:
+    return "does not fit" if lever.fits is False else "not known to fit"
 
 
 def _sources(entries: tuple[capacity.Sum, ...]) -> str:
@@ -110,12 +149,12 @@ SUMS: Final[Mapping[str, Callable[[Facts, float | None], str]]] = {
     "hicache_size": _size,
     "running_requests": _slots,
     "gpu_memory": _gpu_memory,
+    "fraction": _fraction,
 }
 LEVERS: Final[Mapping[str, tuple[str, ...]]] = {
     "levers": (),
     "kv_dtype": ("--kv-cache-dtype",),
     "dp_attention": ("--enable-dp-attention", "--dp-size", "--dp"),
-    "fraction": ("--mem-fraction-static",),
     "dcp": ("--dcp-size", "--decode-context-parallel-size"),
     "speculation": ("--speculative-algorithm",),
 }

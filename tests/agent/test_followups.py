@@ -10,9 +10,12 @@ import pytest
 
 from agent.case import Case
 from agent.commands.diagnose import COMPLAINT
+from agent.document import document
+from agent.grounding import commands_of
 from agent.run import Run, start
 from agent.session import Session
 from agent.settings import Settings, load_settings
+from agent.views import terminal
 from tests.agent.test_demo import HOSTS
 
 # question, words that the answer must hold (lower case)
@@ -68,7 +71,62 @@ QUESTIONS = [
     ("how large is the kv pool?", ["159,209 tokens"]),
     ("summarise please", ["speculative decoding set a default limit"]),
     ("was I right?", ["contradicted"]),
+    # about acting on it
+    ("how long will I be down", ["about 319 s", "638 s"]),
+    ("downtime?", ["about 319 s"]),
+    ("restrat how long takes it", ["about 319 s"]),
+    ("for how long down i will be", ["about 319 s"]),
+    ("will I lose requests", ["48 requests ran and 17 waited", "send it again"]),
+    ("what happens to the running requests", ["48 requests ran", "stop timeout of 1min 30s"]),
+    ("requests will be lost?", ["48 requests ran"]),
+    ("is it safe to restart now", ["not without loss", "48 ran and 17 waited", "look again"]),
+    ("restart now possible?", ["not without loss", "about 319 s"]),
+    ("do I need to restart", ["read at start only"]),
+    ("can I do it without downtime", ["read at start only"]),
+    ("will requests get slower", ["each one gets slower", "2,485.58", "not promised"]),
+    ("will ttft be worse", ["not promised"]),
+    ("after change requests slower are?", ["each one gets slower"]),
+    ("what is the biggest risk", ["retracted"]),
+    ("will it oom", ["4.68 gib are free", "4.65 gib"]),
+    ("what flag do I change", ["--max-running-requests to 72", "systemctl restart sglang-kimi.service"]),
+    ("which parameter", ["--max-running-requests to 72"]),
+    ("give me the exact cmd to copy paste", ["systemctl daemon-reload", "--max-running-requests 72"]),
+    ("how do I undo this", ["any retraction in ten minutes", "systemctl restart sglang-kimi.service"]),
+    ("rolback?", ["zz-sglscout.conf"]),
+    ("the change undo how?", ["zz-sglscout.conf"]),
+    ("it does not come up after the change, what now", ["zz-sglscout.conf"]),
+    ("verfiy how?", ["max_running_requests=72", "sglscout verify"]),
+    ("does it survive a reboot", ["holds after a reboot", "zz-sglscout.conf"]),
+    ("did you change anything?", ["nothing was changed", "only reads"]),
+    # about what was chosen
+    ("96 instead of 72", ["96 running requests would hold 1.20"]),
+    ("what about 64", ["64 running requests would hold 0.80"]),
+    ("can i go to 80", ["80 running requests would hold 1.00", "hardly any room"]),
+    ("why 72?", ["0.9 of 159,209 tokens", "pool_wall"]),
+    ("what if i set 0.9", ["0.9 is past 0.885"]),
+    ("why not hicache?", ["since it keeps prefixes in host ram", "358 gb"]),
+    ("why not fp8", ["runs into the limit again"]),
+    ("why not just lower the fraction", ["the limit binds, not memory"]),
+    ("can i use both hicache and more slots", ["hicache, ratio 4", "runs 72"]),
+    ("fp8 and dp attention together?", ["3.53x"]),
+    # about what was seen
+    ("is sglang running here?", ["yes: a server process is there, pid 41272", "active running"]),
+    ("is the server up", ["pid 41272"]),
+    ("is it the network?", ["nothing that was looked at points at network"]),
+    ("should i upgrade", ["nothing that is recommended needs a newer version", "sglscout upgrade 0.5.9"]),
+    ("since when is this", ["requests begin to wait", "03:07:21"]),
+    ("who is affected", ["requests waiting", "which users"]),
+    ("show E20:159", ["reset to 48 for speculative decoding"]),
+    ("what is token usage", ["share of that pool in use", "0.6"]),
+    ("which tasks can I resume", ["sglscout resume ses_"]),
+    ("how sure r u", ["certainty 0.9"]),
+    ("says who", ["reset to 48"]),
+    ("whats wrong", ["speculative decoding set a default limit"]),
+    ("what would you do", ["--max-running-requests to 72"]),
+    ("what next", ["80 requests"]),
 ]
+LINES = 10  # of an answer, beside commands and the steps of a GPU's memory
+LONG = ("where are the other 9 GB?", "where does the memory of a gpu go?")
 
 
 @pytest.fixture(scope="module")
@@ -108,13 +166,34 @@ def test_there_are_at_least_thirty() -> None:
 def test_it_is_answered_from_the_case(talk: tuple[Settings, Session], question: str, words: list[str]) -> None:
     from agent.grounding import UNSUPPORTED
 
-    text, _ = _ask(talk, question)
+    text, case = _ask(talk, question)
     for word in words:
         assert word in text.lower(), text
     assert UNSUPPORTED not in text
+    told = [line for line in text.splitlines() if line not in commands_of(case)]
+    assert len(told) <= LINES or question in LONG, text
+    assert case.concluded is not None
+    assert case.concluded.exit == 0
 
 
-@pytest.mark.parametrize("question", ["what is the weather in Oslo?", "who won the cup", "asdf"])
+def test_commands_of_an_answer_stand_alone_on_their_lines(talk: tuple[Settings, Session]) -> None:
+    for question, wanted in (("how do I undo this", "rollback"), ("what flag do I change", "stages")):
+        text, case = _ask(talk, question)
+        made = document(case)
+        held = made["rollback"]["commands"] if wanted == "rollback" else made["stages"][0]["commands"]
+        lines = [line for command in held for line in command.splitlines()]
+        assert [line for line in lines if line not in text.splitlines()] == []
+        printed = [line.text for line in terminal.spoken(text, commands_of(case)).lines(40)]
+        assert [line for line in lines if line not in printed] == []
+
+
+UNANSWERABLE = [
+    "what is the weather in Oslo?", "who won the cup", "asdf", "write me a poem", "how much does an h100 cost",
+    "delete all logs", "thanks",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("question", UNANSWERABLE)
 def test_what_it_cannot_answer_it_says(talk: tuple[Settings, Session], question: str) -> None:
     text, case = _ask(talk, question)
     assert "There is no answer to that from this case" in text

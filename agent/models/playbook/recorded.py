@@ -1,19 +1,17 @@
-"""Answers to follow-ups from what the case already records: reasons, citations, the change, facts by name."""
+"""Answers from what was weighed and read: reasons for and against, certainty, what is missing, lines of the source."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
 
 from agent.case import Case
-from agent.document import document
 from agent.grounding import exists
 from agent.models.playbook.answer import cited, composed, leading
-from agent.views.words import amount, change_line
-from transcripts.facts import Fact
+from agent.models.playbook.operating import looks
+from agent.models.playbook.seen import said_of
 from transcripts.records import HypothesisRow
 
-Handler = Callable[[Case, re.Match[str]], str]
+LINES_SHOWN = 8
 
 
 def log_line(case: Case, _found: re.Match[str]) -> str:
@@ -40,10 +38,12 @@ def research(case: Case, _found: re.Match[str]) -> str:
         if not lines and task.status != "completed":
             return cited(
                 f"Task {task.id} ({task.description}) ended as {task.status}, so it has read nothing",
-                list(case.evidence),
+                looks(case),
                 case,
             )
-    return "\n".join(lines[:24])
+    left = len(lines) - LINES_SHOWN
+    where = f"{left} more lines of the source were read: `sglscout writeup {case.opened.id}` quotes them all"
+    return "\n".join([*lines[:LINES_SHOWN], *([cited(where, list(case.citations), case)] if left > 0 else [])])
 
 
 def why(case: Case, found: re.Match[str]) -> str:
@@ -84,176 +84,57 @@ def certainty(case: Case, _found: re.Match[str]) -> str:
 
 def missing(case: Case, _found: re.Match[str]) -> str:
     weighed = case.weighed
-    listed = [*weighed.missing, *weighed.not_checked] if weighed else []
+    listed = [text.rstrip(".") for text in (*weighed.missing, *weighed.not_checked)] if weighed else []
     text = "; ".join(dict.fromkeys(listed)) or "nothing that would change the verdict"
-    return cited(f"Still missing: {text}", list(case.evidence), case)
-
-
-def change(case: Case, _found: re.Match[str]) -> str:
-    advised = case.advised
-    lines = [
-        cited(f"{change_line(change)}, since {change['why']}", change["evidence"], case)
-        for change in (advised.changes if advised else ())
-    ]
-    if advised and lines and advised.launch.get("patch"):
-        lines.append(
-            f"As a drop-in or command, see /advice or the write-up [{', '.join(advised.changes[0]['evidence'][:2])}]."
-        )
-    return "\n".join(lines) or cited(
-        "No change is recommended, since the cause is not decided", list(case.evidence), case
-    )
-
-
-def rollback(case: Case, _found: re.Match[str]) -> str:
-    made = document(case)
-    commands = made["rollback"].get("commands", [])
-    sources = _change_sources(case)
-    return (
-        cited(
-            f"Roll back with: {'; '.join(commands)}. When: {', '.join(made['rollback'].get('when', []))}", sources, case
-        )
-        if commands
-        else ""
-    )
-
-
-def verify(case: Case, _found: re.Match[str]) -> str:
-    made = document(case)
-    lines = [f"the next boot should print {item['what']} ({item['where']})" for item in made["expected"]]
-    lines += [
-        f"watch {item['metric']} for {item['window_s'] // 60} minutes: better {item['better']}, worse {item['worse']}"
-        for item in made["verify"]
-    ]
-    return "\n".join(cited(line, _change_sources(case), case) for line in lines)
-
-
-def _change_sources(case: Case) -> list[str]:
-    advised = case.advised
-    return [ref for change in (advised.changes if advised else ()) for ref in change["evidence"]]
-
-
-def no_restart(case: Case, _found: re.Match[str]) -> str:
-    made = document(case)
-    live = [stage for stage in made["stages"] if not stage.get("restart")]
-    lines = [cited(f"Without a restart: {stage['title']}", list(case.evidence), case) for stage in live]
-    if made["changes"]:
-        flags = ", ".join(change["flag"] for change in made["changes"])
-        lines.append(
-            cited(f"{flags} is read at start only, so it waits for the next restart", _change_sources(case), case)
-        )
-    return "\n".join(line for line in lines if line)
-
-
-def restart_cost(case: Case, _found: re.Match[str]) -> str:
-    fact = case.facts.get("load_seconds")
-    if fact is None:
-        return cited(
-            "What a restart costs is not known: no whole start was seen in the journal", list(case.evidence), case
-        )
-    return cited(f"The last start took {amount(fact.value)} s from start to ready", [fact.source], case)
-
-
-def wall(case: Case, _found: re.Match[str]) -> str:
-    walls = case.advised.walls if case.advised else ()
-    return "\n".join(cited(f"Next: {wall['what']}", wall["evidence"], case) for wall in walls)
-
-
-def must_not(case: Case, _found: re.Match[str]) -> str:
-    advised = case.advised
-    refs = _change_sources(case) or list(case.evidence)
-    return "\n".join(
-        cited(f"Do not {item['do']} {item['flag']}: {item['why']}", refs, case)
-        for item in (advised.must_not if advised else ())
-    )
-
-
-def options(case: Case, _found: re.Match[str]) -> str:
-    lines = []
-    for option in case.compared.options if case.compared else ():
-        factor = option.get("running_factor")
-        text = option["name"] + (f": {factor:.2f}x running" if factor is not None else "")
-        text += f", {amount(option['host_gb'])} GB of host RAM" if option.get("host_gb") else ""
-        text += ", does not fit" if option.get("fits") is False else ""
-        lines.append(cited(text, option.get("evidence", ()), case))
-    return "\n".join(line for line in lines if line)
-
-
-def option(case: Case, found: re.Match[str]) -> str:
-    """What the tree and the sums say about an option that was named."""
-    word = _squeezed(found[1]).replace("ktransformers", "kt")
-    lines = [
-        cited(row["says"], row.get("evidence", ()), case)
-        for row in (case.compared.options if case.compared else ())
-        if word in _squeezed(row["name"]) and row.get("says")
-    ]
-    lines += [
-        cited(f"{finding.subject}: {finding.text}", [c.id for c in finding.citations], case)
-        for finding in case.findings
-        if word in _squeezed(f"{finding.subject} {finding.text}")
-    ]
-    return "\n".join(dict.fromkeys(line for line in lines if line))
-
-
-def _squeezed(text: str) -> str:
-    return text.lower().replace(" ", "").replace("-", "")
+    return cited(f"Still missing: {text}", looks(case), case)
 
 
 def claims(case: Case, _found: re.Match[str]) -> str:
     return "\n".join(
-        cited(f"“{claim.text}” is {claim.verdict}: {claim.why}", claim.evidence or list(case.evidence), case)
+        cited(f"“{claim.text}” is {claim.verdict}: {claim.why}", claim.evidence or looks(case), case)
         for claim in case.claims
     )
 
 
-def fact(*names: str) -> Handler:
-    """The facts of these names as they are known; a fact that was never seen is said to be missing."""
-
-    def handler(case: Case, _found: re.Match[str]) -> str:
-        lines = [line for name in names for line in _said(case, name)]
-        if lines:
-            return "\n".join(lines)
-        looked = ", ".join(name.replace("_", " ") for name in names)
-        return cited(f"Nothing that was looked at tells {looked}", list(case.evidence), case)
-
-    return handler
-
-
-def _said(case: Case, name: str) -> Iterator[str]:
-    seen: set[tuple[object, str]] = set()
-    for fact in reversed(case.facts.all(name)):
-        if (fact.value, fact.scope) in seen or len(seen) >= 8:
-            continue
-        seen.add((fact.value, fact.scope))
-        yield cited(_worded(fact), [fact.source], case)
-
-
-def _worded(fact: Fact) -> str:
-    scope = f" ({fact.scope})" if fact.scope else ""
-    value = amount(fact.value)
-    if fact.unit == "bytes" and isinstance(fact.value, int | float):
-        value = f"{fact.value / (1 << 30):,.1f} GiB"
-        return f"{fact.name.replace('_', ' ').removesuffix(' bytes')}{scope} is {value}, {fact.grade}"
-    return f"{fact.name.replace('_', ' ')}{scope} is {value} {fact.unit}".rstrip() + f", {fact.grade}"
-
-
-def hicache(case: Case, found: re.Match[str]) -> str:
-    lines = [
-        cited(option["says"], option.get("evidence", ()), case)
-        for option in (case.compared.options if case.compared else ())
-        if option.get("answers") and option.get("says")
-    ]
-    lines += [cited(f"“{c.text}” is {c.verdict}: {c.why}", c.evidence, case) for c in case.claims if "RAM" in c.text]
-    return "\n".join(dict.fromkeys(line for line in lines if line)) or option(case, found)
-
-
 def why_limit(case: Case, _found: re.Match[str]) -> str:
-    lines = [line for name in ("spec_default_reset", "running_limit") for line in _said(case, name)]
+    lines = [line for name in ("spec_default_reset", "running_limit") for line in said_of(case, name)]
     lines += [
         f"{citation.path}:{citation.line}: “{citation.quote}” [{citation.id}]."
         for citation in case.citations.values()
         if "max_running_requests" in citation.quote and citation.checked
     ]
     return "\n".join(dict.fromkeys(lines))
+
+
+def suspect(case: Case, found: re.Match[str]) -> str:
+    """Whether anything speaks for a part that was named: network, disk, CPU, driver."""
+    word = found[1]
+    rows = case.weighed.hypotheses if case.weighed else ()
+    about = [row for row in rows if word in f"{row.label} {row.statement}".lower().replace("_", " ")]
+    for row in about[:1]:
+        reasons = row.supporting or row.against
+        told = "; ".join(reason.text for reason in reasons) or "nothing speaks for or against it"
+        named = [source for reason in reasons for source in reason.source]
+        return cited(f"{_title(row)}: {told}", named or looks(case), case)
+    weighed = f"none of the {len(rows)} explanations that something speaks for or against is about it"
+    return cited(f"Nothing that was looked at points at {word}: {weighed}", looks(case), case)
+
+
+def upgrade(case: Case, _found: re.Match[str]) -> str:
+    """Whether a newer version is part of the answer."""
+    version = case.facts.get("version")
+    changes = [each for each in (case.advised.changes if case.advised else ()) if each["kind"] == "upgrade"]
+    for each in changes:
+        return cited(f"Yes: upgrade to {each['to'] or 'a newer version'}, since {each['why']}", each["evidence"], case)
+    rows = case.weighed.hypotheses if case.weighed else ()
+    of_version = [row for row in rows if row.label.startswith("version.") and row.supporting]
+    lines = [
+        cited(f"{_title(row)}: {row.supporting[0].text}", row.supporting[0].source, case) for row in of_version[:2]
+    ]
+    if version is not None:
+        compares = f"`sglscout upgrade {version.value} NEWER` lists what would change for this command"
+        lines.insert(0, cited(f"Nothing that is recommended needs a newer version; {compares}", [version.source], case))
+    return "\n".join(line for line in lines if line)
 
 
 def cause(case: Case, _found: re.Match[str]) -> str:

@@ -1,0 +1,176 @@
+"""Answers about what was chosen and what was not: why this value, why not that option, what another value would do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from agent.case import Case
+from agent.models.playbook.answer import cited
+from agent.models.playbook.operating import looks, sources
+from agent.views.first import hicache_in_short
+from agent.views.words import amount, change_told
+
+Json = dict[str, Any]
+Found = re.Match[str]
+# How people call an option -> its flag, and the word that names its row.
+ALIASES: Final[tuple[tuple[str, str, str], ...]] = (
+    (r"hi-?cache|hierarchical|ram (?:off-?load|cache)|host (?:memory|cache)", "--enable-hierarchical-cache", "hicache"),
+    (r"fp8|fp4|kv.?cache.?dtype|quanti[sz]\w*", "--kv-cache-dtype", "fp8"),
+    (r"\bdp\b|data.parallel", "--enable-dp-attention", "dp attention"),
+    (r"mem.?fraction|fraction", "--mem-fraction-static", "fraction"),
+    (r"slots|max.running|more requests|higher limit", "--max-running-requests", "slots"),
+    (r"specul\w*|eagle|draft", "--speculative-algorithm", "speculative"),
+    (r"lmcache", "--enable-lmcache", "lmcache"),
+    (r"cpu.?off-?load", "--cpu-offload-gb", "cpu-offload"),
+    (r"conservativ\w*", "--schedule-conservativeness", "conservativeness"),
+    (r"chunk\w*", "--chunked-prefill-size", "chunk"),
+    (r"context.?len\w*", "--context-length", "context"),
+)
+SHOWN: Final = 4
+
+
+def why_not(case: Case, found: Found) -> str:
+    """Why an option that was named is not what is recommended; empty where nothing is known of it."""
+    named = next((alias for alias in ALIASES if re.search(alias[0], found.string)), None)
+    if named is None:
+        return ""
+    _, flag, word = named
+    chosen = [each for each in _changes(case) if each["flag"] == flag]
+    if chosen:
+        return cited(
+            f"It is part of the change: {change_told(chosen[0])}, since {chosen[0]['why']}", chosen[0]["evidence"], case
+        )
+    return "\n".join(dict.fromkeys(line for line in _against(case, flag, word) if line))
+
+
+def _against(case: Case, flag: str, word: str) -> Iterator[str]:
+    advised = case.advised
+    for rule in advised.must_not if advised else ():
+        if rule["flag"] == flag:
+            yield cited(f"Since {rule['why']}; so do not {rule['do']} {flag} for this", sources(case), case)
+    for other in advised.alternatives if advised else ():
+        if word in other["what"].lower():
+            yield cited(f"Not chosen: {other['what']}: {_first(other['why_not'])}", sources(case), case)
+            break
+    for refused in advised.refused if advised else ():
+        if flag in refused["what"]:
+            yield cited(f"Refused: {refused['what']}: {refused['reason']}", sources(case), case)
+    for row in _alone(case, word)[:2]:
+        yield cited(_in_short(row), row.get("evidence", ()), case)
+
+
+def _alone(case: Case, word: str) -> list[Json]:
+    """Rows of an option by itself: those with figures, else what the source tells of it."""
+    rows = [row for row in _options(case) if word in row["name"].lower() and not row.get("combined")]
+    return [row for row in rows if row.get("running_factor") is not None] or rows[:1]
+
+
+def _in_short(row: Json) -> str:
+    """An option's figures, then what speaks against it."""
+    if row.get("prefix_factor"):
+        return hicache_in_short(row)
+    if row.get("running_factor") is None:
+        limits = f"; {row['risk']}" if row.get("risk") else ""
+        return f"{row['name']}: {row['does']}{limits}"
+    text = f"{row['name']}: {row['running_factor']:.2f}x the pool"
+    text += f", runs {amount(row['running'])}" if row.get("running") else ""
+    against = [each for each in (row.get("why_not"), row.get("risk")) if each]
+    return f"{text}; {'; '.join(against)}" if against else text
+
+
+def why_this_value(case: Case, found: Found) -> str:
+    """Why a value that stands in the change is that value; empty for another number."""
+    for each in _changes(case):
+        if str(each["to"]) == found[1]:
+            lines = [cited(f"{change_told(each)}: {each['why']}", each["evidence"], case)]
+            rows = case.advised.arithmetic if case.advised else ()
+            lines += [_sum(row, case) for row in rows[:SHOWN]]
+            return "\n".join(line for line in lines if line)
+    return ""
+
+
+def _sum(row: Json, case: Case) -> str:
+    inputs = ", ".join(f"{name} {amount(value)}" for name, value in row["inputs"].items())
+    text = f"{row['name']} = {row['expression']} = {amount(row['value'])} {row['unit']}, with {inputs} ({row['grade']})"
+    return cited(text, row.get("evidence", ()), case)
+
+
+def together(case: Case, found: Found) -> str:
+    """Options named together, as they were summed together; empty unless two are named."""
+    named = [word for pattern, _, word in ALIASES if re.search(pattern, found.string)]
+    if len(named) < 2:
+        return ""
+    rows = [row for row in _options(case) if all(word in row["name"].lower() for word in named)]
+    rows.sort(key=lambda row: row["name"].count(" + "))
+    lines = [cited(_in_short(row), row.get("evidence", ()), case) for row in rows[:2]]
+    if not lines:
+        lines.append(cited(f"{' and '.join(named)} were not summed together; each alone", looks(case), case))
+        lines += [cited(_in_short(row), row["evidence"], case) for word in named for row in _alone(case, word)[:1]]
+    return "\n".join(lines)
+
+
+def options(case: Case, _found: Found) -> str:
+    """Those that were summed alone, then where the rest is."""
+    rows = [row for row in _options(case) if not row.get("combined") and row.get("running_factor") is not None]
+    told = [row for row in _options(case) if row.get("running_factor") is None and row.get("does")]
+    rows.sort(key=lambda row: not row.get("answers"))
+    lines = [cited(_figures(row), row.get("evidence", ()), case) for row in rows[: 2 * SHOWN]]
+    names = ", ".join(row["name"] for row in told if "hicache" not in row["name"])
+    if names:
+        cites = [ref for row in told for ref in row.get("evidence", ())]
+        lines.append(cited(f"In the source besides: {names}", cites, case))
+    lines.append(_where_more(case))
+    return "\n".join(line for line in lines if line)
+
+
+def _figures(row: Json) -> str:
+    text = f"{row['name']}: {row['running_factor']:.2f}x running" if row.get("prefix_factor") else (
+        f"{row['name']}: {row['running_factor']:.2f}x the pool"
+    )  # fmt: skip
+    text += f", {amount(row['host_gb'])} GB of host RAM" if row.get("host_gb") else ""
+    return text + (", does not fit" if row.get("fits") is False else "")
+
+
+def option(case: Case, found: Found) -> str:
+    """What the tree and the sums say about an option that was named."""
+    word = _squeezed(found[1]).replace("ktransformers", "kt")
+    rows = [row for row in _options(case) if word in _squeezed(row["name"]) and row.get("says")]
+    lines = [cited(row["says"], row.get("evidence", ()), case) for row in rows]
+    said = " ".join(row["says"] for row in rows)
+    lines += [
+        cited(f"{finding.subject}: {finding.text}", [c.id for c in finding.citations], case)
+        for finding in case.findings
+        if word in _squeezed(f"{finding.subject} {finding.text}") and finding.text not in said
+    ]
+    return "\n".join(list(dict.fromkeys(line for line in lines if line))[: 2 * SHOWN])
+
+
+def hicache(case: Case, found: Found) -> str:
+    """HiCache on this host: what it would keep and take, and that it runs no more requests."""
+    lines = [
+        cited(row["says"], row.get("evidence", ()), case) for row in _options(case) if row["name"].startswith("HiCache")
+    ]
+    lines += [cited(f"“{c.text}” is {c.verdict}: {c.why}", c.evidence, case) for c in case.claims if "RAM" in c.text]
+    return "\n".join(list(dict.fromkeys(line for line in lines if line))[:SHOWN]) or option(case, found)
+
+
+def _where_more(case: Case) -> str:
+    return cited(f"What each risks: /options, or `sglscout show {case.opened.id} --document`", looks(case), case)
+
+
+def _options(case: Case) -> tuple[Json, ...]:
+    return case.compared.options if case.compared else ()
+
+
+def _changes(case: Case) -> tuple[Json, ...]:
+    return case.advised.changes if case.advised else ()
+
+
+def _first(text: str) -> str:
+    return text.partition("; ")[0]
+
+
+def _squeezed(text: str) -> str:
+    return text.lower().replace(" ", "").replace("-", "")

@@ -1,0 +1,273 @@
+"""Answers about acting on a case: what to type, what it costs, what gets worse, how to verify it, how to go back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from agent.case import Case
+from agent.document import document, next_look
+from agent.models.playbook.answer import cited
+from agent.views.terminal import rolled_back_when
+from agent.views.words import amount, change_told
+from transcripts.facts import Fact
+
+Json = dict[str, Any]
+Found = re.Match[str]
+
+
+def change(case: Case, _found: Found) -> str:
+    """What to change and why, then the commands, each on a line of its own."""
+    advised = case.advised
+    changes = advised.changes if advised else ()
+    if not changes:
+        return _nothing_to_change(case)
+    lines = [cited(f"{change_told(each)}, since {each['why']}", each["evidence"], case) for each in changes]
+    stages = [stage for stage in (advised.stages if advised else ()) if stage["commands"]]
+    for stage in stages:
+        lines += [cited(f"{stage['title']}, with these commands", sources(case), case), *_typed(stage["commands"])]
+    if not stages:
+        lines.append(
+            cited("How the server is launched was not seen; add it to the launch command", sources(case), case)
+        )
+    return "\n".join(lines)
+
+
+def rollback(case: Case, _found: Found) -> str:
+    """When to go back, then the commands."""
+    made = document(case)
+    if not made["changes"]:
+        return _nothing_to_change(case)
+    when = f", when one of these is seen: {'; '.join(rolled_back_when(made))}"
+    commands = made["rollback"].get("commands", [])
+    if not commands:
+        before = "; ".join(f"{each['flag']} to {each['from'] or 'not set'}" for each in made["changes"])
+        return cited(f"Put back {before} where the server is launched, and restart it{when}", sources(case), case)
+    return "\n".join([cited(f"Go back with these commands{when}", sources(case), case), *_typed(commands)])
+
+
+def _typed(commands: Iterable[str]) -> list[str]:
+    """Commands as lines; what is a note for the reader is no command and left out."""
+    return [line for each in commands if not each.startswith("#") for line in each.splitlines()]
+
+
+def sources(case: Case) -> list[str]:
+    """What the changes rest on; everything looked at where there is none."""
+    advised = case.advised
+    return [ref for each in (advised.changes if advised else ()) for ref in each["evidence"]] or looks(case)
+
+
+def looks(case: Case) -> list[str]:
+    """Looks that brought something."""
+    return [item.id for item in case.evidence.values() if not item.problem]
+
+
+def _nothing_to_change(case: Case) -> str:
+    kind = case.weighed.kind if case.weighed else "abstain"
+    why = "nothing wrong was found" if kind == "healthy" else "the cause is not decided"
+    if kind == "cause":
+        refused = "; ".join(
+            f"{each['what']}: {each['reason']}" for each in (case.advised.refused if case.advised else ())
+        )
+        why = f"what was proposed did not pass its checks: {refused}" if refused else "the cause has no setting"
+    told = f"No change is recommended, since {why}; so there is nothing to undo or to verify"
+    lines = [cited(told, looks(case), case)]
+    look = next_look(case)
+    if kind == "abstain" and look:
+        text = f"What would decide it: `{look['command']}` in a busy minute, then `{look['then']}`"
+        lines.append(cited(text, [look["from"]], case))
+    return "\n".join(lines)
+
+
+def verify(case: Case, _found: Found) -> str:
+    made = document(case)
+    lines = [f"the next boot should print {item['what']} ({item['where']})" for item in made["expected"]]
+    lines += [
+        f"watch {item['metric']} for {item['window_s'] // 60} minutes: better {item['better']}, worse {item['worse']}"
+        for item in made["verify"]
+    ]
+    if lines:
+        lines.append(f"after that, `{made['ids']['verify']}` compares with what is known now")
+    return _lines(lines, sources(case), case) or _nothing_to_change(case)
+
+
+def wall(case: Case, _found: Found) -> str:
+    walls = case.advised.walls if case.advised else ()
+    if case.advised is None or not case.advised.changes:
+        return _nothing_to_change(case)
+    return "\n".join(cited(f"Next: {each['what']}", each["evidence"], case) for each in walls)
+
+
+def must_not(case: Case, _found: Found) -> str:
+    rules = case.advised.must_not if case.advised else ()
+    return _lines([f"Do not {each['do']} {each['flag']}: {each['why']}" for each in rules], sources(case), case)
+
+
+def no_restart(case: Case, _found: Found) -> str:
+    """What can be done before the next restart, and what has to wait for it."""
+    made = document(case)
+    live = [stage for stage in made["stages"] if not stage.get("restart")]
+    lines = [f"Without a restart: {stage['title']}" for stage in live]
+    waiting = [flag for stage in made["stages"] if stage.get("restart") for flag in stage["changes"]]
+    if waiting:
+        lines.append(f"{', '.join(waiting)} is read at start only, so it waits for the next restart")
+        lines.append("the drop-in can be put in place now: it is read when the unit is started again")
+    return _lines(lines, sources(case), case) or _nothing_to_change(case)
+
+
+def restart_cost(case: Case, _found: Found) -> str:
+    """How long nothing answers, from starts that were seen."""
+    starts = [fact for fact in case.facts.all("load_seconds") if isinstance(fact.value, int | float)]
+    if not starts:
+        return cited("How long a start takes is not known: no whole start was seen in the journal", looks(case), case)
+    longest = max(starts, key=lambda fact: float(fact.value))
+    last = starts[-1]
+    text = f"About {amount(last.value)} s from start to ready, as the last start took"
+    text += f"; the longest of {len(starts)} took {amount(longest.value)} s" if len(starts) > 1 else ""
+    text += f"; with a rollback twice that, {amount(2 * float(longest.value))} s"
+    if not restarts(case):
+        text += "; what is recommended needs no restart" if case.advised and case.advised.changes else ""
+    return cited(text, [last.source, longest.source], case)
+
+
+def _span(timeout: Fact) -> str:
+    """`20min` as systemd tells it, `1200 s` as a unit file does."""
+    return f"{timeout.value} s" if str(timeout.value).isdecimal() else str(timeout.value)
+
+
+def restarts(case: Case) -> bool:
+    """Whether the change needs the server to be started again."""
+    return any(stage.get("restart") for stage in (case.advised.stages if case.advised else ()))
+
+
+def lost(case: Case, _found: Found) -> str:
+    """What happens to requests when the server is restarted."""
+    running, waiting = _last(case, "running_p50"), _last(case, "queue_p50")
+    if running is None:
+        return cited("How many requests run now was not seen; a restart ends those that do", looks(case), case)
+    held = f"{amount(running.value)} requests ran" + (f" and {amount(waiting.value)} waited" if waiting else "")
+    stop = case.facts.get("unit_timeout", "stop")
+    until = f"the stop timeout of {_span(stop)}" if stop is not None else "the stop timeout of the unit"
+    named = [fact.source for fact in (running, waiting, stop) if fact is not None]
+    lines = [
+        cited(f"At the last look {held}; a restart ends them: what has not finished when {until} is over is lost, and "
+              "its client has to send it again", named, case)
+    ]  # fmt: skip
+    usage, pool = _last(case, "usage_p50"), _last(case, "kv_pool")
+    if usage is not None and pool is not None:
+        tokens = float(pool.value) * float(usage.value)
+        text = f"up to {amount(round(tokens))} tokens of KV in the pool go as well, cached prefixes among them"
+        lines.append(cited(text, [usage.source, pool.source], case))
+    if not restarts(case):
+        lines.append(cited("what is recommended needs no restart, so nothing is lost", sources(case), case))
+    return "\n".join(lines)
+
+
+def safe_now(case: Case, found: Found) -> str:
+    """Whether this is the moment for a restart: who is there, how long a start takes, what was decided."""
+    lines = []
+    running, waiting = _last(case, "running_p50"), _last(case, "queue_p50")
+    if running is None:
+        lines.append(cited("Whether requests run now was not seen", looks(case), case))
+    else:
+        busy = float(running.value) > 0 or (waiting is not None and float(waiting.value) > 0)
+        held = f"{amount(running.value)} ran" + (f" and {amount(waiting.value)} waited" if waiting else "")
+        moment = "Not without loss: at the last look" if busy else "Nothing would be lost: at the last look"
+        lines.append(cited(f"{moment} {held}", [each.source for each in (running, waiting) if each], case))
+    lines.append(restart_cost(case, found))
+    allowed = case.facts.get("unit_timeout", "start")
+    if allowed is not None:
+        lines.append(cited(f"systemd allows a start {_span(allowed)}", [allowed.source], case))
+    again = f'`sglscout resume {case.opened.id} "look again"` tells how busy it is at that moment'
+    lines.append(cited(f"Before it, {again}; have the way back at hand", sources(case), case))
+    if case.weighed is None or case.weighed.kind != "cause":
+        lines.append(cited("And nothing that is recommended asks for a restart", looks(case), case))
+    return "\n".join(line for line in lines if line)
+
+
+def slower(case: Case, _found: Found) -> str:
+    """What each change is known to cost, what it was before, and how to measure it; no latency is promised."""
+    made = document(case)
+    if not made["changes"]:
+        return _nothing_to_change(case)
+    wanted = {each["flag"] for each in made["changes"]}
+    risks = [
+        (option["risk"], option.get("evidence", ()))
+        for option in made["options"]
+        if option.get("risk") and {row[0] for row in option.get("changes", ())} == wanted
+    ]
+    lines = [cited(f"Known of this change: {text}", evidence, case) for text, evidence in risks[:1]]
+    if not lines:
+        lines.append(cited("Nothing that was read says that requests get slower by it", sources(case), case))
+    before = [fact for name in ("gen_throughput_p50", "accept_len_p50") if (fact := _last(case, name)) is not None]
+    if before:
+        told = ", ".join(f"{_NAMED[fact.name]} {amount(fact.value)}" for fact in before)
+        lines.append(cited(f"To compare with, under load before it: {told}", [fact.source for fact in before], case))
+    watched = "; ".join(f"{row['metric']}: worse is {row['worse']}" for row in made["verify"])
+    lines.append(cited(f"How much is not promised, it is measured: {watched}", sources(case), case))
+    return "\n".join(lines)
+
+
+_NAMED: Final = {"gen_throughput_p50": "tokens generated per second", "accept_len_p50": "accept length"}
+
+
+def out_of_memory(case: Case, _found: Found) -> str:
+    """What is free on the fullest GPU before and after the change."""
+    made = document(case)
+    before = _free(made["memory"])
+    after = _free(made["memory_after"])
+    if before is None:
+        return cited("The memory of a GPU was not seen step by step, so that cannot be told", looks(case), case)
+    lines = [cited(f"{before['gib']:.2f} GiB are free on a GPU; {before['why_not_spare']}", [before["source"]], case)]
+    if after is not None:
+        lines.append(cited(f"after the change about {after['gib']:.2f} GiB", [after["source"]], case))
+    elif made["changes"]:
+        flags = ", ".join(each["flag"] for each in made["changes"])
+        lines.append(cited(f"{flags} was checked against GPU and host memory before it was shown", sources(case), case))
+    worse = [each for each in made["rollback"].get("when", ()) if "memory" in each or "retraction" in each]
+    if worse:
+        lines.append(cited(f"Go back at {', '.join(worse)}", sources(case), case))
+    return "\n".join(lines)
+
+
+def _free(steps: list[Json]) -> Json | None:
+    return next(({"why_not_spare": "", **step} for step in steps if step["name"] == "free"), None)
+
+
+def permanent(case: Case, _found: Found) -> str:
+    """Where the change is kept."""
+    launch = case.advised.launch if case.advised else {}
+    if not launch:
+        return _nothing_to_change(case)
+    kept = f"It is written to {launch['path']}" if launch.get("path") else f"It stands in the {launch['form']} command"
+    return cited(f"{kept}, so it holds after a reboot and until the way back is taken", sources(case), case)
+
+
+def touched(case: Case, _found: Found) -> str:
+    """What was run on the host; nothing of it writes."""
+    asked = [item for item in case.evidence.values() if item.host not in ("", "operator")]
+    shown = "; ".join(
+        f"`{item.command}`" for item in asked if not item.problem and item.command[:1] != "(" and len(item.command) < 70
+    )
+    lines = [
+        cited(f"Nothing was changed: {len(asked)} looks were made, each a command that only reads", looks(case), case)
+    ]
+    if shown:
+        lines.append(cited(f"Among them {'; '.join(shown.split('; ')[:5])}", looks(case), case))
+    more = "the appendix of the write-up lists every command with its exit code"
+    return "\n".join([*lines, cited(more, looks(case), case)])
+
+
+def _last(case: Case, name: str) -> Fact | None:
+    fact = case.facts.get(name, "") or case.facts.get(name)
+    return fact if fact is not None and isinstance(fact.value, int | float) else None
+
+
+def _lines(texts: Iterable[str], references: list[str], case: Case) -> str:
+    return "\n".join(_cited_all(texts, references, case))
+
+
+def _cited_all(texts: Iterable[str], references: list[str], case: Case) -> Iterator[str]:
+    for text in texts:
+        yield cited(text, references, case)

@@ -1,0 +1,141 @@
+"""Answers from what was seen: facts by name, lines of evidence, how it runs, since when, and what terms mean."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from agent.case import Case
+from agent.document import document
+from agent.models.playbook.answer import cited
+from agent.models.playbook.operating import looks
+from agent.views.sections.before import TERMS
+from agent.views.words import IMPACT, amount
+from transcripts.facts import Fact
+
+Json = dict[str, Any]
+Handler = Callable[[Case, re.Match[str]], str]
+LINES_SHOWN: Final = 6
+VALUES_SHOWN: Final = 4
+
+
+def fact(*names: str) -> Handler:
+    """The facts of these names as they are known; a fact that was never seen is said to be missing."""
+
+    def handler(case: Case, _found: re.Match[str]) -> str:
+        lines = [line for name in names for line in said_of(case, name)]
+        if lines:
+            return "\n".join(lines)
+        looked = ", ".join(name.replace("_", " ") for name in names)
+        return cited(f"Nothing that was looked at tells {looked}", looks(case), case)
+
+    return handler
+
+
+def said_of(case: Case, name: str) -> Iterator[str]:
+    """The values of a fact, latest first; scopes that share one are told together."""
+    values: dict[object, dict[str, Fact]] = {}
+    for fact in reversed(case.facts.all(name)):
+        values.setdefault(fact.value, {}).setdefault(fact.scope, fact)
+    for alike in list(values.values())[:VALUES_SHOWN]:
+        yield cited(_worded(list(alike.values())), [fact.source for fact in alike.values()], case)
+
+
+def _worded(facts: list[Fact]) -> str:
+    fact = facts[0]
+    scopes = [each.scope for each in facts if each.scope]
+    of = f" ({scopes[-1]} to {scopes[0]}, {len(scopes)} alike)" if len(scopes) > 2 else f" ({', '.join(scopes)})"
+    scope = of if scopes else ""
+    value = amount(fact.value)
+    if fact.unit == "bytes" and isinstance(fact.value, int | float):
+        value = f"{fact.value / (1 << 30):,.1f} GiB"
+        return f"{fact.name.replace('_', ' ').removesuffix(' bytes')}{scope} is {value}, {fact.grade}"
+    return f"{fact.name.replace('_', ' ')}{scope} is {value} {fact.unit}".rstrip() + f", {fact.grade}"
+
+
+def is_running(case: Case, _found: re.Match[str]) -> str:
+    """Whether a server runs there, as process, unit and endpoint tell."""
+    process, unit = case.facts.get("running"), case.facts.get("unit_name")
+    lines = []
+    if process is not None and process.value is True:
+        pid, started = case.facts.get("pid"), case.facts.get("started_at")
+        text = "Yes: a server process is there" + (f", PID {pid.value}" if pid else "")
+        text += f", started {started.value}" if started else ""
+        lines.append(cited(text, [each.source for each in (process, pid, started) if each], case))
+    elif process is not None:
+        lines.append(cited("No: no server process was there when it was looked at", [process.source], case))
+    if unit is not None:
+        state = " ".join(case.facts.text(name) for name in ("unit_state", "unit_substate")).strip()
+        lines.append(cited(f"{unit.value} is {state or 'of unknown state'}", [unit.source], case))
+    running = case.facts.get("running_max")
+    if running is not None:
+        lines.append(cited(f"it has decoded with up to {amount(running.value)} requests", [running.source], case))
+    return "\n".join(lines) or cited("What was looked at does not tell whether a server runs", looks(case), case)
+
+
+def since_when(case: Case, _found: re.Match[str]) -> str:
+    """Moments by the clock of the host's log."""
+    rows = [row for row in document(case)["timeline"] if row["clock"] == "log"]
+    return "\n".join(
+        cited(f"{row['at'].replace('T', ' ')[:19]}: {row['text']}", row["references"], case)
+        for row in rows[-LINES_SHOWN:]
+    )
+
+
+def affected(case: Case, _found: re.Match[str]) -> str:
+    """How far it is felt, in the figures there are; who felt it stands in no log."""
+    lines = []
+    for name, meaning in IMPACT.items():
+        fact = case.facts.get(name, "")
+        if fact is not None:
+            lines.append(cited(f"{meaning}: {amount(fact.value)} {fact.unit}", [fact.source], case))
+    whom = "Which users or requests felt it does not stand in what was looked at; a log of your gateway would tell"
+    return "\n".join([*lines[:LINES_SHOWN], cited(whom, looks(case), case)])
+
+
+def evidence(case: Case, found: re.Match[str]) -> str:
+    """The lines of one look, or the very line that was named."""
+    item = case.evidence.get(found[1].upper())
+    if item is None:
+        return cited(f"No evidence is {found[1].upper()}; there are {len(case.evidence)} looks", looks(case), case)
+    lines = item.text.splitlines()
+    if found[2]:
+        number = int(found[2])
+        if not 1 <= number <= len(lines):
+            return cited(f"{item.id} ({item.probe}) has {len(lines)} lines", [item.id], case)
+        return f"{item.probe}, line {number}: “{_quoted(lines[number - 1])}” [{item.id}:{number}]."
+    brought = item.problem or f"{len(lines)} lines"
+    head = cited(f"{item.id} is {item.probe}, `{item.command}`: {brought}", [item.id], case)
+    shown = [
+        f"“{_quoted(line)}” [{item.id}:{number}]." for number, line in enumerate(lines[:LINES_SHOWN], 1) if line.strip()
+    ]
+    return "\n".join([head, *shown])
+
+
+def _quoted(line: str) -> str:
+    return line.strip().replace("“", "'").replace("”", "'")[:300]
+
+
+def tasks(case: Case, _found: re.Match[str]) -> str:
+    """Research tasks with their ids, and how to go on with one."""
+    return "\n".join(
+        cited(f'`sglscout resume {task.id} "…"` goes on with: {task.description} ({task.status})', looks(case), case)
+        for task in case.tasks.values()
+    )
+
+
+def term(case: Case, found: re.Match[str]) -> str:
+    """What a term means, and where this case shows it."""
+    meaning = next((text for pattern, text in TERMS if re.search(pattern, found[1], re.IGNORECASE)), "")
+    if not meaning:
+        return ""
+    shown = next((fact for name in _SHOWS if name[0] in found[1] and (fact := case.facts.get(name[1]))), None)
+    here = f"; here: {shown.name.replace('_', ' ')} {amount(shown.value)} {shown.unit}" if shown is not None else ""
+    return cited(f"{meaning.rstrip('.')}{here}", [shown.source] if shown is not None else looks(case), case)
+
+
+_SHOWS: Final = (
+    ("usage", "usage_p95"), ("retract", "retractions"), ("specul", "spec_default_reset"), ("eagle", "accept_len_p50"),
+    ("graph", "graphs_gib"), ("limit", "running_limit"), ("kv", "kv_pool"), ("pool", "kv_pool"),
+)  # fmt: skip
