@@ -10,7 +10,7 @@ from typing import Any, Final, NoReturn
 
 import click
 
-from transcripts.errors import ScoutError
+from transcripts.errors import DISK_FULL, ScoutError
 
 # name: (module, function, one line of help)
 COMMANDS: Final = {
@@ -107,10 +107,21 @@ def main() -> NoReturn:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         _leave(0)
+    except OSError as error:
+        if error.errno not in DISK_FULL:
+            _bug(error)
+        click.echo(
+            f"sglscout: disk full: {error.filename or error.strerror}. Free some space, then try again.", err=True
+        )
+        _leave(2)
     except Exception as error:  # noqa: BLE001  the last line of defence: a bug is said in one line, its trace is kept
-        click.echo(f"sglscout: a bug: {type(error).__name__}: {error}. {_trace_kept()}", err=True)
-        _leave(1)
+        _bug(error)
     _leave(result if isinstance(result, int) else 0)
+
+
+def _bug(error: Exception) -> NoReturn:
+    click.echo(f"sglscout: a bug: {type(error).__name__}: {error}. {_trace_kept()}", err=True)
+    _leave(1)
 
 
 def _leave(code: int) -> NoReturn:

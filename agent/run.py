@@ -26,7 +26,7 @@ from transcripts.ids import new_id
 from transcripts.reading import StoreError
 from transcripts.records import Advised, Concluded, Limits, Opened, Resumed, Said, Verified, Weighed
 from transcripts.redaction import Redactor
-from transcripts.store import Store
+from transcripts.store import DiskFullError, Store
 
 WRITEUP: Final = "writeup"
 LIMITS: Final = Limits(turns=60, seconds=1800.0, tokens=2_000_000)
@@ -105,6 +105,9 @@ class Run:
                 reply = await agent.run()
             finally:
                 await self.tasks.cancel()
+        except DiskFullError as error:
+            error.hint = f"Free some space, then `sglscout resume {session.id}`."  # not that of the task that met it
+            raise
         except StoreError:
             raise
         except ScoutError as error:

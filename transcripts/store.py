@@ -10,7 +10,6 @@ holds, damage included, in `transcripts/reading.py`.
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import hashlib
 import json
@@ -23,7 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from transcripts.errors import UsageError
+from transcripts.errors import DISK_FULL, UsageError
 from transcripts.ids import is_id
 from transcripts.lines import VERSION, line_of
 from transcripts.reading import BLOBS, FILE, StoreError, ends, read, regular
@@ -31,7 +30,6 @@ from transcripts.reading import BLOBS, FILE, StoreError, ends, read, regular
 BLOB_OVER: Final = 8_192
 HOLDER_TRIES: Final = 40
 HOLDER_PAUSE_S: Final = 0.005
-DISK_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 Json = dict[str, Any]
 
 
