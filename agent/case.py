@@ -123,6 +123,8 @@ class Case:
             what = opened.text if isinstance(opened, Damaged) else f"it begins with {opened.type!r}"
             raise UnreadableError(f"nothing can be made of these records: {what}.", "Update sglscout.")
         case = cls(opened, asked=opened.text)
+        if opened.target.get("version"):
+            case._add_facts((Fact("version", str(opened.target["version"]), "", "claimed", "operator"),))
         case.events.append(Event(opened.at, f"complaint: {opened.text}"))
         for record in stream:
             case.apply(record)

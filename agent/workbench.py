@@ -117,7 +117,7 @@ class Workbench:
     async def _pinned(self) -> Source:
         case = self.session.case
         located = case.located or (Located.model_validate(case.opened.source) if case.opened.source else None)
-        version = located.version if located else self.target.get("version") or case.facts.text("version")
+        version = located.version if located else case.facts.text("version")
         if not version and not self.target.get("source"):
             raise Inconclusive("the version of SGLang is not known.", "Name a version or a tree.")
         source = await self._of_host(version, located) or await self._obtain(version)

@@ -141,3 +141,16 @@ def test_no_nvidia_smi_and_an_empty_journal_lose_only_their_own_probes(tmp_path:
     done = sglscout(tmp_path / "home", "demo", "--recorded", str(copy), "--json")
     assert done.exit in (0, 2, 3)
     assert "Traceback" not in done.err
+
+
+def test_a_version_that_the_operator_gives_is_not_asked_for(tmp_path: Path) -> None:
+    log = tmp_path / "log.txt"
+    line = "Decode batch, #running-req: 48, #token: 95000, token usage: 0.60, #queue-req: 17\n"
+    log.write_text(line * 3)
+    words = ("diagnose", "few requests run", "--bundle", str(log), "--json")
+    given = sglscout(tmp_path / "a", *words, "--sglang-version", "0.5.9").document
+    assert (given["target"]["version"], given["target"]["version_from"]) == ("0.5.9", "operator")
+    assert "SGLang's version." not in given["diagnosis"]["not_checked"]
+    unknown = sglscout(tmp_path / "b", *words).document
+    assert unknown["target"]["version"] == ""
+    assert "SGLang's version." in unknown["diagnosis"]["not_checked"]
