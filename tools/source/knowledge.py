@@ -1,6 +1,8 @@
 """What is worked out about a tree, kept beside it: its catalogue, the rules of its handlers, those of a flag.
 
-trees/DIGEST/catalogue-N.json   handlers-N.json   rules-N/FLAG.json      N: format of what is kept
+trees/DIGEST/catalogue-N.json   handlers-N.json   rules-N/FLAG.json   families-N/FLAG.json
+
+N is the format of what is kept.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ import json
 import re
 import tempfile
 import threading
-from dataclasses import astuple, fields
+from dataclasses import astuple, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -19,10 +21,10 @@ from tools.source.catalogue import FlagCatalogue, dump, load
 from tools.source.modules import Modules
 from tools.source.parser_reader import read_flags
 from tools.source.rule_scan import Rule
-from tools.source.rules import HANDLERS, Family, Follower, about, family_of, readers, scan_handlers
+from tools.source.rules import HANDLERS, Family, Follower, about, family_of, read_under, readers, scan_handlers
 from tools.source.store import Placed
 
-FORMAT: Final = 8
+FORMAT: Final = 9
 READERS_SHOWN: Final = 8
 HANDLERS_SHOWN: Final = 10
 SECONDS: Final = 20.0
@@ -66,19 +68,34 @@ class Knowledge:
             return self._handlers
 
     def family(self, name: str) -> Family:
-        return family_of(self.catalogue().get(name), self.catalogue(), self.handlers())
+        with self._turn:
+            flag = self.catalogue().get(name)
+            found = family_of(flag, self.catalogue(), self.handlers())
+            if found.switches or not found.siblings:
+                return found
+            path = self._placed.folder / f"families-{FORMAT}" / f"{flag.dest}.json"
+            kept = _text(path)
+            if kept is None:
+                under = read_under(self._modules, self._outside([found.flag]), found.flag, self.catalogue())
+                kept = json.dumps(sorted(under - found.all))
+                _keep(path, kept)
+            return replace(found, switches=frozenset(json.loads(kept)))
 
     def rules(self, name: str) -> tuple[Rule, ...]:
         with self._turn:
             flag = self.catalogue().get(name)
-            family = family_of(flag, self.catalogue(), self.handlers())
+            family = self.family(name)
             path = self._placed.folder / f"rules-{FORMAT}" / f"{flag.dest}.json"
             elsewhere = _rules_in(_text(path))
             if elsewhere is None:
-                files = [each for each in self._holding(sorted(family.all)) if not each.startswith(HANDLERS)]
-                elsewhere = Follower(self._modules, self.catalogue(), family).rules(files)
+                follower = Follower(self._modules, self.catalogue(), family)
+                elsewhere = follower.rules(self._outside(sorted(family.all)))
                 _keep(path, _rules_text(elsewhere))
             return about(family, self.handlers(), elsewhere)
+
+    def _outside(self, names: list[str]) -> list[str]:
+        """Those of them that are no handlers."""
+        return [path for path in self._holding(names) if not path.startswith(HANDLERS)]
 
     def _holding(self, names: list[str]) -> list[str]:
         """Python files of the server that name one of these as an attribute."""
@@ -107,7 +124,7 @@ class Knowledge:
         lines += [f"handled  {rule.at}: in {rule.where}: {rule.quote}" for rule in own[:HANDLERS_SHOWN]]
         if len(own) > HANDLERS_SHOWN:
             lines.append(f"         and {len(own) - HANDLERS_SHOWN} more: ask for its rules")
-        files = [path for path in self._holding([name]) if not path.startswith(HANDLERS)]
+        files = self._outside([name])
         with self._turn:
             found = readers(self._modules, files[: READERS_SHOWN * 2], name)
         for path, line, function in found[:READERS_SHOWN]:

@@ -98,6 +98,8 @@ class Scanner:
         self.names = names
         self.record_class = record_class
         self._own = False
+        self.carried: dict[str, set[str]] = {}
+        self._constants: dict[str, ast.expr] = {}
         self.rules: list[Rule] = []
         self.calls: list[CallSite] = []
         self._texts: dict[int, tuple[ast.AST, str]] = {}
@@ -105,13 +107,21 @@ class Scanner:
     def scan(self, tree: ast.Module) -> list[Rule]:
         """Every rule of the file, in the order of its lines."""
         for node in tree.body:
+            match node:
+                case ast.Assign(targets=[ast.Name(id=name)], value=value) if name.isupper():
+                    self._constants[name] = value
             self._definition(node, own=False)
         return sorted(self.rules, key=lambda rule: rule.line)
 
     def function(self, node: ast.FunctionDef | ast.AsyncFunctionDef, tainted: dict[str, set[str]]) -> list[Rule]:
-        """The rules of one function whose parameters carry the values of flags."""
+        """The rules of one function whose parameters carry the values of flags.
+
+        `carried` afterwards holds the attributes of its object that do so too.
+        """
         self.rules = []
-        self._body(node.body, _Place(node.name, local=dict(tainted)))
+        place = _Place(node.name, local=dict(tainted))
+        self._body(node.body, place)
+        self.carried = {name: flags for name, flags in place.local.items() if name.startswith("self.") and flags}
         return sorted(self.rules, key=lambda rule: rule.line)
 
     def _definition(self, node: ast.stmt, *, own: bool) -> None:
@@ -269,6 +279,9 @@ class Scanner:
         """Whether a guard is worth showing: not the branches of a long chain that were not taken."""
         if id(guard) not in place.denials or guard is place.guards[-1]:
             return True
+        match guard:
+            case ast.Compare(ops=[ast.Eq() | ast.In() | ast.Is()]):  # what is left after `if x != …: return`
+                return True
         calls = any(isinstance(each, ast.Call) for each in ast.walk(guard))
         return not calls and bool(self.flags_in(guard, {}))
 
@@ -279,8 +292,8 @@ class Scanner:
         while pending and len(found) < TERMS_LIMIT:
             name = pending.pop(0)
             spelled = name.rpartition(".")[2]
-            if name in place.defined and name not in found and spelled not in self.names and name not in RECORDS:
-                value = place.defined[name]
+            value = place.defined.get(name) or self._constants.get(name)
+            if value is not None and name not in found and spelled not in self.names and name not in RECORDS:
                 found[name] = _cut(f"{name} = {self.text(value)}")
                 pending += _locals_in(value)
         return list(found.values())

@@ -68,7 +68,10 @@ def scan_handlers(modules: Modules, paths: Iterable[str], catalogue: FlagCatalog
 
 
 def family_of(flag: Flag, catalogue: FlagCatalogue, handlers: list[Rule]) -> Family:
-    """Flags that begin with the same word, and the switches that stand with them in conditions of its handlers."""
+    """Flags that begin with the same word, and the switches that stand with them in conditions of its handlers.
+
+    A handler is of the family by its name, or because all that it changes are values of the family.
+    """
     own = catalogue.field(flag)
     word = _subject(own)
     named = frozenset(catalogue.field(each) for each in catalogue.flags if _subject(catalogue.field(each)) == word)
@@ -78,11 +81,39 @@ def family_of(flag: Flag, catalogue: FlagCatalogue, handlers: list[Rule]) -> Fam
     for rule in handlers:
         if word in rule.where or not family.isdisjoint(rule.flags):
             text = " ".join(rule.conditions)
-            here = any(name in text for name in family)
-            if here and word in rule.where:
+            own_handler = word in rule.where and any(name in text for name in family)
+            if own_handler or (siblings and rule.sets and family.issuperset(rule.sets)):
                 together |= {name for name in rule.flags if "enable" in name and name in text}
     switches = frozenset(name for name in together if _is_switch(name, catalogue)) - family
     return Family(own, switches, siblings - {own})
+
+
+def read_under(modules: Modules, paths: Iterable[str], dest: str, catalogue: FlagCatalogue) -> frozenset[str]:
+    """Switches under which code outside the handlers reads a flag: `if self.enable_x: Cache(server_args.x_ratio)`.
+
+    Versions up to 0.5.4 have no handler that would tie the two.
+    """
+    found: set[str] = set()
+
+    def walk(node: ast.AST, under: frozenset[str]) -> None:
+        if isinstance(node, ast.Attribute) and node.attr == dest and isinstance(node.ctx, ast.Load):
+            found.update(under)
+        if isinstance(node, ast.If):
+            asked = node.test.values if isinstance(node.test, ast.BoolOp) else [node.test]
+            names = {each.attr for each in asked if isinstance(each, ast.Attribute) and "enable" in each.attr}
+            for inner in node.body:
+                walk(inner, under | {name for name in names if _is_switch(name, catalogue)})
+            for inner in node.orelse:
+                walk(inner, under)
+        else:
+            for inner in ast.iter_child_nodes(node):
+                walk(inner, under)
+
+    for path in paths:
+        module = modules.by_path(path)
+        if module is not None:
+            walk(module.tree, frozenset())
+    return frozenset(found)
 
 
 def _subject(dest: str) -> str:
@@ -178,6 +209,7 @@ class Follower:
                 break
             scanner = Scanner(owner.module.path, _lines(self._modules, owner.module.path), self._names)
             found += scanner.function(constructor, tainted)
+            found += self._methods(owner, constructor, scanner)
             if depth < HOPS_LIMIT:
                 for inner in _calls_in(constructor):
                     onward = self._passed_on(inner, tainted)
@@ -190,6 +222,13 @@ class Follower:
             carried = self._passed_on(above, tainted)
             callee = base
         return found
+
+    def _methods(self, owner: ClassRef, constructor: ast.FunctionDef, scanner: Scanner) -> list[Rule]:
+        """What methods that a constructor calls do with the attributes it filled."""
+        called = {name for call in _calls_in(constructor) if (name := _method_of_self(call))}
+        own = [each for each in owner.node.body if isinstance(each, ast.FunctionDef) and each.name in called]
+        carried = scanner.carried
+        return [rule for method in own for rule in scanner.function(method, carried)] if carried else []
 
     def _constructor(self, owner: ClassRef) -> tuple[ClassRef | None, ast.FunctionDef | None]:
         """The constructor of a class and the class that has it."""
@@ -235,6 +274,14 @@ def _calls_in(function: ast.FunctionDef) -> list[ast.Call]:
     """Calls of a function's body, those of its base class's constructor apart."""
     found = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
     return [call for call in found if not (isinstance(call.func, ast.Attribute) and call.func.attr == "__init__")]
+
+
+def _method_of_self(call: ast.Call) -> str:
+    """The method of `self.method(…)`, empty for another call."""
+    match call.func:
+        case ast.Attribute(value=ast.Name(id="self"), attr=name):
+            return name
+    return ""
 
 
 def _lines(modules: Modules, path: str) -> list[str]:

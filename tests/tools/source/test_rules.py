@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import asyncio
+import textwrap
 from pathlib import Path
 
 import pytest
 
 from tests.tools.source.trees import VERSIONS, tree
-from tools.source import obtain
+from tools.source import Source, obtain
 
 # kind, words that condition, terms and effect together must hold, file
 HICACHE = (
@@ -60,6 +61,109 @@ def test_usage_is_a_short_path_through_the_code() -> None:
     assert "defined  srt/server_args.py:4260" in text
     assert "srt/mem_cache/hiradix_cache.py:72: in __init__: server_args.hicache_ratio," in text
     assert len(text.splitlines()) <= 25
+
+
+def written(folder: Path, handlers: str, **modules: str) -> Source:
+    """A tree of one's own: `handlers` are methods of ServerArgs, `modules` further files below srt/."""
+    srt = folder / "sglang" / "srt"
+    srt.mkdir(parents=True)
+    (srt / "server_args.py").write_text(
+        "from dataclasses import dataclass\n\nDEEP_MODELS = ('Deep', 'Deeper')\n\n"
+        "@dataclass\nclass ServerArgs:\n    enable_saw: bool = False\n    plain: bool = False\n"
+        "    backend: str = None\n    cut_depth: int = 3\n    cut_width: int = 3\n    cut_layout: str = 'a'\n\n"
+        + textwrap.indent(textwrap.dedent(handlers), "    ")
+        + "\n    @staticmethod\n    def add_cli_args(parser):\n"
+        + "".join(
+            f"        parser.add_argument('--{name}', type={kind}, default=ServerArgs.{name.replace('-', '_')})\n"
+            for name, kind in (("cut-depth", "int"), ("cut-width", "int"), ("cut-layout", "str"), ("backend", "str"))
+        )
+        + "        parser.add_argument('--enable-saw', action='store_true')\n"
+        + "        parser.add_argument('--plain', action='store_true')\n"
+    )
+    for name, text in modules.items():
+        (srt / f"{name}.py").write_text(textwrap.dedent(text))
+    return asyncio.run(obtain(path=folder, cache=folder / "cache"))
+
+
+def test_a_switch_belongs_to_the_flags_whose_handler_it_opens(tmp_path: Path) -> None:
+    source = written(
+        tmp_path,
+        """
+        def __post_init__(self):
+            self._resolve_layout()
+            if self.enable_saw and self.plain:
+                raise ValueError('one of the two')
+
+        def _resolve_layout(self):
+            if not self.enable_saw:
+                return
+            if self.cut_layout == 'a':
+                self.cut_layout = 'b'
+        """,
+    )
+    assert source.family("cut-depth").switches == {"enable_saw"}
+    assert "one of the two" in [rule.effect for rule in source.rules("cut-depth")]
+
+
+def test_a_switch_belongs_to_the_flags_that_are_read_under_it(tmp_path: Path) -> None:
+    source = written(
+        tmp_path,
+        """
+        def __post_init__(self):
+            if self.enable_saw and self.plain:
+                raise ValueError('one of the two')
+        """,
+        scheduler="""
+        class Scheduler:
+            def __init__(self, server_args):
+                self.enable_saw = server_args.enable_saw
+                if self.enable_saw:
+                    self.cache = Cache(depth=server_args.cut_depth)
+                elif server_args.enable_other:
+                    self.cache = None
+        """,
+    )
+    assert source.family("cut-depth").switches == {"enable_saw"}
+    assert "one of the two" in [rule.effect for rule in source.rules("cut-depth")]
+
+
+def test_what_is_left_after_an_early_return_is_shown_and_constants_are_spelled(tmp_path: Path) -> None:
+    source = written(
+        tmp_path,
+        """
+        def __post_init__(self):
+            used = self.backend or 'x'
+            if used != 'fast':
+                return
+            if self.model in DEEP_MODELS:
+                self.cut_layout = 'b'
+        """,
+    )
+    (rule,) = source.rules("cut-layout")
+    assert rule.condition == "used == 'fast' and self.model in DEEP_MODELS"
+    assert "DEEP_MODELS = ('Deep', 'Deeper')" in rule.terms
+
+
+def test_methods_that_a_constructor_calls_are_followed(tmp_path: Path) -> None:
+    source = written(
+        tmp_path,
+        "def __post_init__(self):\n    pass\n",
+        pool="""
+        class Pool:
+            def __init__(self, depth):
+                self.size = depth * 2
+                self._allocate()
+
+            def _allocate(self):
+                if self.size > 8:
+                    raise ValueError('too large')
+
+
+        def build(server_args):
+            return Pool(server_args.cut_depth)
+        """,
+    )
+    assert [(rule.kind, rule.effect) for rule in source.rules("cut-depth")] == [("raise", "too large")]
 
 
 def test_a_local_rule_is_read_from_the_tree_that_has_it(tmp_path: Path) -> None:
