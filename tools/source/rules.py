@@ -101,10 +101,10 @@ def read_under(modules: Modules, paths: Iterable[str], dest: str, catalogue: Fla
         if isinstance(node, ast.If):
             asked = node.test.values if isinstance(node.test, ast.BoolOp) else [node.test]
             names = {each.attr for each in asked if isinstance(each, ast.Attribute) and "enable" in each.attr}
-            for inner in node.body:
-                walk(inner, under | {name for name in names if _is_switch(name, catalogue)})
-            for inner in node.orelse:
-                walk(inner, under)
+            for taken in node.body:
+                walk(taken, under | {name for name in names if _is_switch(name, catalogue)})
+            for other in node.orelse:
+                walk(other, under)
         else:
             for inner in ast.iter_child_nodes(node):
                 walk(inner, under)
