@@ -17,6 +17,7 @@ from rich.text import Text
 from agent.document import document
 from agent.grounding import commands_of
 from agent.models.playbook.followup import is_question
+from agent.models.playbook.research import GO_ON
 from agent.run import Run, start
 from agent.session import Session, damage_told
 from agent.settings import Settings
@@ -201,7 +202,9 @@ class Chat:
     async def _task(self, task: str, question: str) -> None:
         assert self.run is not None
         try:
-            self.say(Text(visible(await self.run.tasks.go_on(task, question))))
+            outcome = await self.run.tasks.go_on(task, question)
+            asked = question != GO_ON and "\nstatus: " not in outcome
+            self.say(visible(self.run.tasks.last_text(task) if asked else outcome.partition("\n\n")[2]))
         except ScoutError as error:
             self.say(Text(visible(str(error)), style="red"))
         await self._waiting()

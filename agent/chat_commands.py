@@ -12,6 +12,7 @@ from agent.case import Case
 from agent.chat import Chat
 from agent.document import document
 from agent.history import shorten, size
+from agent.models.playbook.research import GO_ON
 from agent.progress import progress, told
 from agent.reports import shown
 from agent.settings import load_settings
@@ -121,7 +122,7 @@ async def _resume(chat: Chat, rest: str) -> None:
     if case is not None and identity in ("", case.opened.id):
         chat.go_on()
     elif case is not None and identity in case.tasks:
-        chat.go_on_with(identity, question.strip() or "Go on where you stopped.")
+        chat.go_on_with(identity, question.strip() or GO_ON)
     else:
         session = take_up(chat.settings, identity)
         if session.case.opened.role == "task":

@@ -51,7 +51,8 @@ def shown(report: Reported | None, text: str, prompts: Iterable[str] = ()) -> st
     lines = [] if report.verified else ["(unverified: it read nothing in the tree)"]
     for finding in report.findings:
         cited = " ".join(
-            f"[{c.id} {c.path}:{c.line}{'' if c.checked else ' NOT IN THE TREE'}]" for c in finding.citations
+            f"[{f'{c.id} ' if c.id else ''}{c.path}:{c.line}{'' if c.checked else ' NOT IN THE TREE'}]"
+            for c in finding.citations
         )
         lines.append(f"- {finding.subject} ({finding.kind}): {finding.text} {cited}".rstrip())
     lines += [f"- unanswered: {question}" for question in report.unanswered]

@@ -20,11 +20,11 @@ from agent.settings import Settings
 from agent.tasks import Tasks, call_again, run_task
 from agent.workbench import Workbench
 from prompts import prompt
-from transcripts.errors import Inconclusive, ScoutError
+from transcripts.errors import Inconclusive, LimitReached, ScoutError
 from transcripts.facts import Facts
 from transcripts.ids import new_id
 from transcripts.reading import StoreError
-from transcripts.records import Advised, Concluded, Limits, Opened, Resumed, Said, Verified, Weighed
+from transcripts.records import Advised, Concluded, Limits, Opened, Replied, Resumed, Said, Verified, Weighed
 from transcripts.redaction import Redactor
 from transcripts.store import DiskFullError, Store
 
@@ -142,8 +142,8 @@ class Run:
                 self.session.transcript.put_beside(f"{WRITEUP}.{form}", dressed(made, form))
         return made
 
-    async def research(self, follow_up: str = "") -> str:
-        """Go on with a task by itself; its report as text."""
+    async def research(self, follow_up: str = "") -> tuple[str, int]:
+        """Go on with a task by itself; its report, or its answer to the follow-up, as text, and the exit code."""
         session = self.session
         session.answer_dangling(call_again)
         if follow_up:
@@ -151,10 +151,12 @@ class Run:
         elif session.case.stopped:
             _take_up_again(session)
         elif session.case.concluded is not None:
-            return self.tasks.told(session, "completed", session.case.concluded.text)
+            return self.tasks.told(session, "completed", session.case.concluded.text), 0
         agent = await self.tasks.make(session)
         status, text = await run_task(agent)
-        return self.tasks.told(session, status, text)
+        if follow_up and status == "completed":
+            return text, 3 if _unanswered(session) else 0
+        return self.tasks.told(session, status, text), _TASK_EXITS[status]
 
     async def verify(self) -> list[dict[str, Any]]:
         """Look at the host anew and hold what the advice expected against it, row by row; recorded and written up.
@@ -194,6 +196,14 @@ def _with_figures(watch: dict[str, Any], before: Facts) -> dict[str, Any]:
     if limit is None:
         return watch
     return watch | {"better": str(watch["better"]).replace("the old limit", f"{limit:g}")}
+
+
+_TASK_EXITS: Final = {"completed": 0, "failed": Inconclusive.exit_code, "limit": LimitReached.exit_code}
+
+
+def _unanswered(session: Session) -> bool:
+    last = next(record for record in reversed(session.records) if isinstance(record, Replied))
+    return last.finish == "unanswered"
 
 
 def _exit_of(reply: Reply, session: Session, weighed: Weighed | None) -> int:

@@ -123,8 +123,13 @@ class Tasks:
         return outcome(state.id, self.parent.case.tasks[state.id].status, found.strip())
 
     def told(self, session: Session, status: str, text: str) -> str:
-        """A task that was continued by itself, told as its parent would have been."""
-        return outcome(session.id, status, shown(session.case.reports.get(session.id), text, _asked(session)))
+        """A task that was continued by itself, told to the person who did so."""
+        report = shown(session.case.reports.get(session.id), text, _asked(session))
+        return f"{session.id} ({session.case.opened.description}): {status}\n\n{report}"
+
+    def last_text(self, identity: str) -> str:
+        """The last thing a task said, or why it ended."""
+        return _last_text(self.store, identity)
 
     async def _call(self, arguments: TaskArguments, emit: Emit) -> str:
         wanted = (arguments.task_id or "").strip()

@@ -87,14 +87,19 @@ def resume(identity: str, follow_up: str, **options: Any) -> int:
 
         _warn_of_damage(session.id, session.case.damage)
 
-        async def research() -> str:
+        async def research() -> tuple[str, int]:
             run = Run.on(settings, session, _progress(options))
             async with run.bench:
                 return await run.research(follow_up)
 
-        text = asyncio.run(research())
-        click.echo(json.dumps({"v": 1, "task": session.id, "text": text}) if options["as_json"] else text)
-    return 0
+        text, code = asyncio.run(research())
+        if options["as_json"]:
+            click.echo(json.dumps({"v": 1, "task": session.id, "text": text}))
+        else:
+            from agent.views import terminal
+
+            terminal.console().print(terminal.spoken(text, ()))
+    return code
 
 
 @click.command()

@@ -17,6 +17,7 @@ from agent.session import Session
 from agent.settings import Settings, load_settings
 from agent.views import terminal
 from tests.agent.test_demo import HOSTS
+from tests.program import sglscout
 
 # question, words that the answer must hold (lower case)
 QUESTIONS = [
@@ -213,3 +214,23 @@ def test_another_look_is_weighed_anew(tmp_path: Path, talk: tuple[Settings, Sess
     text, case = _ask(talk, "it is busy now, look again")
     assert "Speculative decoding set a default limit" in text
     assert len(case.evidence) > 50
+
+
+def test_a_question_to_a_task_is_answered_from_its_findings(tmp_path: Path) -> None:
+    made = sglscout(tmp_path, "demo", "slots", "--json").document
+    task = next(each["id"] for each in made["tasks"] if "Limits" in each["description"])
+    asked = sglscout(tmp_path, "resume", task, "which line sets the default?")
+    assert asked.exit == 0
+    assert "srt/server_args.py:2363" in asked.out
+    assert "self.max_running_requests = 48" in asked.out
+    assert "task_id" not in asked.out
+    flag = sglscout(tmp_path, "resume", task, "what about --page-size")
+    assert "number of tokens in a page" in flag.out
+    nothing = sglscout(tmp_path, "resume", task, "who won the cup")
+    assert nothing.exit == 3
+    assert "Its findings are about --max-running-requests" in " ".join(nothing.out.split())
+    again = sglscout(tmp_path, "resume", task)
+    assert again.exit == 0
+    assert again.out.startswith(f"{task} (Limits on running requests")
+    assert sglscout(tmp_path, "resume", made["id"], "who won the cup").exit == 3
+    assert sglscout(tmp_path, "resume", made["id"], "downtime?").exit == 0

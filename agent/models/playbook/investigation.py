@@ -13,6 +13,7 @@ from agent.case import Case, TaskState
 from agent.found import sglang_found
 from agent.model import Reply, Request
 from agent.models.playbook import answer, followup
+from agent.models.playbook.research import GO_ON
 from tools import diagnosis
 from transcripts.records import Call
 
@@ -57,7 +58,7 @@ def _research(case: Case) -> Iterator[Call]:
             continue
         arguments = {"description": description, "prompt": prompt}
         if task is not None:
-            arguments |= {"task_id": task.id, "prompt": "Go on where you stopped."}
+            arguments |= {"task_id": task.id, "prompt": GO_ON}
         yield Call(id=f"call_{case.last_seq}_task{number}", name="task", arguments=json.dumps(arguments))
 
 

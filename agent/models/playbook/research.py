@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from agent.model import Message, Reply, Request
+from agent.models.playbook import answers
 from tools.diagnosis import Anchor, ResearchQuestion, research_question
 from transcripts.records import Call
 
 _ID: Final = re.compile(r"\[([a-z0-9_]+(?:\.[a-z0-9_]+)+)\]")
 _HIT: Final = re.compile(r"^(?P<path>[^\s:][^:\n]*):(?P<line>\d+): ?(?P<text>.*)$", re.MULTILINE)
 AT_ONCE: Final = 12
+GO_ON: Final = "Go on where you stopped."
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,9 @@ def next_reply(request: Request) -> Reply:
         return Reply(calls=tuple(_search(lookup) for lookup in waiting[:AT_ONCE]), finish="calls")
     if f"report.{len(questions)}" not in made:
         return Reply(calls=(_report(questions, lookups, made),), finish="calls")
+    asked = request.case.follow_up
+    if asked and asked != GO_ON:
+        return answers.next_reply(request, asked)
     return Reply(text=_closing(request))
 
 
