@@ -311,10 +311,12 @@ def _rules(launch: Launch, catalogue: FlagCatalogue, rules: Sequence[Rule]) -> l
         asked = (chosen | set(changed)) & _condition_names(rule)
         asked |= {dispatched[each] for each in rule.conditions if each in dispatched}
         later = all(rule.path == changed[dest].path and rule.line > changed[dest].line for dest in asked - given)
+        if not asked & chosen or not later:
+            continue
         known = values
         if rule.kind in ("raise", "assert"):
             known = _certain(rule, values, given | set(changed), rules)
-        if not asked & chosen or not later or not all(holds(each, known, rule.terms) for each in rule.conditions):
+        if not all(holds(each, known, rule.terms) for each in rule.conditions):
             continue
         if all(holds(each, plain, rule.terms) for each in rule.conditions):
             continue  # the server does that whatever is given

@@ -23,6 +23,8 @@ _STEP: Final = 16_384
 _LONGEST_LINE: Final = 1 << 20
 _PASSES: Final = 4
 _LOOKED_OVER_AGAIN: Final = 200_000
+_SHORT: Final = 2_000
+_REMEMBERED: Final = 5_000
 _LEARNABLE: Final = re.compile(r"(?=.*\d)(?=.*[A-Za-z]).{10,400}", re.DOTALL)
 
 
@@ -52,6 +54,8 @@ class Redactor:
         self.profile: Profile = profile
         self._names = Placeholders()
         self._known = Known()
+        self._done: dict[str, str] = {}
+        self._done_knowing = 0
 
     def learn(self, value: str, label: str) -> None:
         """Make a value known, so that it is masked in any place and encoding. Values under 6 characters are not."""
@@ -63,7 +67,19 @@ class Redactor:
         """The text with placeholders. Linear in its length; a second pass changes nothing.
 
         What is masked may lay bare the edge of something beside it: shorter texts are looked over until nothing moves.
+        Records repeat their short texts, so these are looked over once for as long as nothing more becomes known.
         """
+        if len(self._known) != self._done_knowing or len(self._done) > _REMEMBERED:
+            self._done.clear()
+            self._done_knowing = len(self._known)
+        if text not in self._done:
+            whole = self._looked_over(text)
+            if len(text) > _SHORT or len(self._known) != self._done_knowing:
+                return whole
+            self._done[text] = whole
+        return self._done[text]
+
+    def _looked_over(self, text: str) -> str:
         for _ in range(_PASSES):
             spans = self._find(text)
             text = self._replace(text, spans)
