@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from agent.cli import COMMANDS
+from tests import screens
 from tests.program import RECORDED, ROOT, Done, sglscout
 
 README = (ROOT / "README.md").read_text()
@@ -51,6 +52,38 @@ def test_what_it_leans_on_is_what_it_declares() -> None:
     table = README.partition("## What it leans on")[2].partition("##")[0]
     named = {name for row in re.findall(r"^\| ([a-zA-Z_, -]+) \|", table, re.MULTILINE) for name in row.split(", ")}
     assert declared == named - {"package"}
+
+
+def test_the_sample_is_what_the_demo_prints(tmp_path: Path) -> None:
+    name, sample = re.findall(r"^<!-- demo: (\w+) -->\n```text\n(.*?)^```", README, re.MULTILINE | re.DOTALL)[0]
+    *lines, cut = sample.splitlines()
+    assert cut == "…"
+    out = screens.without_ids(sglscout(tmp_path, "demo", name).out).strip("\n").splitlines()
+    assert lines == out[: len(lines)], "README.md shows another first screen than the demo prints; take it over"
+
+
+def test_the_picture_of_a_session_shows_what_the_demo_prints(tmp_path: Path) -> None:
+    wanted = screens.printed(sglscout(tmp_path, "demo", screens.NAME).out)
+    shown = screens.shown(screens.PICTURE.read_text(encoding="utf-8"))
+    assert shown == wanted, "the picture is old; `python -m tests.screens` draws it anew"
+    assert all((ROOT / name).is_file() for name in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", README))
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["flags", "nosuchflagx", "--version", "0.5.9"], 3),
+        (["check", "python -m sglang.launch_server --model-path m --nope 1", "--version", "0.5.9"], 3),
+        (["policy", "nvidia-smi -pm 1"], 0),
+        (["flags", "hicache", "--version", "0.5.999"], 3),
+        (["collect", "--host", "nobody@127.0.0.1:9", "-o", "case.tar.gz"], 4),
+        (["trust", "no-such-host.invalid"], 4),
+    ],
+)
+def test_offline_commands_end_as_the_table_says(place: Path, words: list[str], code: int) -> None:
+    done = sglscout(place / "home", *words)
+    assert done.exit == code, done.err
+    assert "Traceback" not in done.err
 
 
 @pytest.fixture(scope="module")
