@@ -15,6 +15,7 @@ _HINT = re.compile(r"sglang(?:_router)?\.launch_server|launch_server(?:\.py)?\b|
 FLAG = re.compile(r"--[A-Za-z][\w.\-]*")
 _REST = re.compile(r"\$[@*]|\$\{[@*]|\$\{\w+\[[@*]\]")
 _NESTING = 4
+_SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ssh"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +71,22 @@ def find(words: Sequence[Word], *, bare_options: bool = False, depth: int = 0) -
 
 
 def find_in(commands: shell.Commands, *, depth: int = 0) -> Server | None:
-    """The last command of a shell text that starts a server."""
+    """The last command of a shell text that starts a server, else one in a here-document, of a shell first."""
     for words in reversed(commands.simple):
         server = find(shell.splice(words, commands.variables), depth=depth)
         if server is not None:
             return server if server.outer else replace(server, own=tuple(words))
+    if depth < _NESTING:
+        fed = sorted(commands.documents, key=lambda one: _is_shell(one[0]))
+        for reader, body in reversed(fed):
+            server = find_in(shell.read(body), depth=depth + 1)
+            if server is not None:
+                return replace(server, outer=(*(word.text for word in reader), *server.outer))
     return None
+
+
+def _is_shell(words: Sequence[Word]) -> bool:
+    return any(word.text.rpartition("/")[2] in _SHELLS for word in words)
 
 
 def _server(words: Sequence[Word], entry: int) -> Server:

@@ -359,7 +359,9 @@ def _config(text: str, path: str, sources: tuple[str, ...]) -> Launch:
     flags: list[Flag] = []
     words: list[Word] = []
     for key, key_node, value in yaml_text.pairs(roots[0]):
-        name = Word(Mapped.of(text, key_node.start_mark.index, key_node.end_mark.index), *_span(key_node))
+        place = yaml_text.span(text, key_node)
+        name = Word(Mapped.of(text, *place), *place)
+        yaml_text.refuse_alias(value, key_node.start_mark.index)
         values = _config_values(text, value)
         if values is None:
             continue  # `false` leaves an option out
@@ -375,16 +377,13 @@ def _config_values(text: str, node: yaml.Node) -> tuple[Word, ...] | None:
     if isinstance(node, yaml.SequenceNode):
         return tuple(yaml_text.items(text, node))
     if not isinstance(node, yaml.ScalarNode):
-        value = Mapped.of(text, *_span(node))
-        return (Word(value, *_span(node)),)
+        value = Mapped.of(text, *yaml_text.span(text, node))
+        return (Word(value, *yaml_text.span(text, node)),)
     if node.tag.endswith(":bool"):
         return () if node.value.lower() in ("true", "yes", "on") else None
     mapped = yaml_text.scalar(text, node)
-    return (Word(mapped if mapped is not None else Mapped.of(text, *_span(node)), *_span(node)),)
-
-
-def _span(node: yaml.Node) -> tuple[int, int]:
-    return node.start_mark.index, node.end_mark.index
+    place = yaml_text.span(text, node)
+    return (Word(mapped if mapped is not None else Mapped.of(text, *place), *place),)
 
 
 def _text(node: yaml.Node | None) -> str:

@@ -12,16 +12,18 @@ from tools.advice import Change, Launch, LaunchUnreadable, launch_from, parse_la
 from transcripts.facts import Evidence
 
 FOLDER = Path(__file__).with_name("launches")
-EXPECTED: dict[str, dict[str, Any]] = yaml.safe_load((FOLDER / "expected.yaml").read_text("utf-8"))
+SHAPES: dict[str, dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("shapes.yaml").read_text("utf-8"))
+EXPECTED: dict[str, dict[str, Any]] = yaml.safe_load((FOLDER / "expected.yaml").read_text("utf-8")) | SHAPES
 NAMES = sorted(EXPECTED)
 
 
-def _text(name: str) -> str:
-    return (FOLDER / name).read_bytes().decode()
+def file_text(name: str) -> str:
+    """A file of the folder, or one of the shapes that stand together in one."""
+    return str(SHAPES[name]["text"]) if name in SHAPES else (FOLDER / name).read_bytes().decode()
 
 
 def _launch(name: str) -> Launch:
-    return parse_launch(EXPECTED[name]["form"], _text(name))
+    return parse_launch(EXPECTED[name]["form"], file_text(name))
 
 
 def _set(flag: str, value: str | None) -> Change:
@@ -40,7 +42,7 @@ def test_reads_what_the_file_holds(name: str) -> None:
     launch, expected = _launch(name), EXPECTED[name]
     flags = {flag.name: flag.value for flag in launch.flags}
     assert {flag: flags.get(flag) for flag in expected["flags"]} == expected["flags"]
-    if expected["wrapper"] is not None:
+    if expected.get("wrapper") is not None:
         assert list(launch.wrapper) == expected["wrapper"]
     if "name" in expected:
         assert launch.name == expected["name"]
@@ -49,7 +51,7 @@ def test_reads_what_the_file_holds(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_unchanged_is_the_same_bytes(name: str) -> None:
     launch = _launch(name)
-    assert launch.written().encode() == (FOLDER / name).read_bytes()
+    assert launch.written() == file_text(name)
     assert [launch.text[word.start : word.end] for word in launch.words]
 
 
@@ -106,6 +108,26 @@ def test_a_patch_shows_the_merged_command(name: str) -> None:
     assert "--enable-cache-report" in added
     assert made.argv_before == launch.argv
     assert made.rollback
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        ("config", "tp-size: &ranks 8\nep-size: *ranks\nmodel-path: /m\n"),
+        ("compose", "services:\n  a:\n    command: [sglang, serve, --tp, &t '8', --ep, *t]\n"),
+    ],
+)
+def test_a_value_that_stands_elsewhere_too_is_not_edited(form: Any, text: str) -> None:
+    with pytest.raises(LaunchUnreadable, match="alias"):
+        parse_launch(form, text)
+
+
+def test_an_anchor_is_no_part_of_its_value() -> None:
+    from tools.advice.edits import set_flag
+
+    launch = parse_launch("config", "tp-size: &ranks 8\nmodel-path: /m\n")
+    assert launch.flags[0].value == "8"
+    assert launch.written(set_flag(launch, "--tp-size", ["4"])) == "tp-size: &ranks 4\nmodel-path: /m\n"
 
 
 def test_the_spelling_of_the_operator_stays() -> None:

@@ -10,6 +10,7 @@ import yaml
 
 from tests.needs import needs
 from tests.tools.advice import box
+from tests.tools.advice.test_launches import NAMES, file_text
 from tools.advice import Change, Launch, launch_from, parse_launch, patch, plan_after, restart_cost, verify
 from tools.advice.forms import systemd
 from transcripts.facts import Evidence, Fact, Facts
@@ -99,10 +100,10 @@ def test_words_are_escaped_for_a_unit() -> None:
         systemd.quote("a\nExecStartPre=/bin/x")
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in FOLDER.glob("*.yaml") if path.name != "expected.yaml"))
+@pytest.mark.parametrize("name", [name for name in NAMES if name.endswith(".yaml")])
 def test_yaml_stays_yaml_and_only_the_command_changes(name: str) -> None:
     form = {"compose": "compose", "k8s": "kubernetes", "config": "config"}[name.split(".")[1]]
-    text = (FOLDER / name).read_bytes().decode()
+    text = file_text(name)
     made = patch(parse_launch(form, text), [SLOTS])  # type: ignore[arg-type]
     before, after = list(yaml.safe_load_all(text)), list(yaml.safe_load_all(made.text))
     assert len(before) == len(after)

@@ -1,4 +1,7 @@
-"""Shell text: commands as words with their places. Nothing is run or expanded, except arrays and plain assignments."""
+"""Shell text: commands as words with their places. Nothing is run or expanded, except arrays and plain assignments.
+
+`set -- …` fills `"$@"` as an array; what is appended (`+=`, `ARGS="$ARGS …"`) is read as appended, whatever the branch.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +10,24 @@ from dataclasses import dataclass, field
 
 from tools.advice.mapped import Mapped, Word
 
-_ARRAY = re.compile(r"([A-Za-z_]\w*)\+?=$")
-_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=")
-_SPLICE = re.compile(r"\$(?:\{([A-Za-z_]\w*)(?:\[[@*]\])?\}|([A-Za-z_]\w*))")
+_ARRAY = re.compile(r"([A-Za-z_]\w*)(\+?)=$")
+_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?)=")
+_SPLICE = re.compile(r"\$(?:\{([A-Za-z_]\w*|[@*])(?:\[[@*]\])?\}|([A-Za-z_]\w*|[@*]))")
+_POSITIONAL = "@"
 _BLANK = " \t\r"
 _END = "\n;&|()"
 
 
 @dataclass(slots=True)
 class Commands:
-    """What a shell text holds: simple commands in order, and the words of its arrays and assignments."""
+    """What a shell text holds: simple commands in order, and the words of its arrays and assignments.
+
+    `documents` are here-documents, each with the words of the command that reads it.
+    """
 
     simple: list[list[Word]] = field(default_factory=list)
     variables: dict[str, list[Word]] = field(default_factory=dict)
+    documents: list[tuple[list[Word], Mapped]] = field(default_factory=list)
 
 
 def read(text: Mapped) -> Commands:
@@ -32,9 +40,9 @@ def splice(words: list[Word], variables: dict[str, list[Word]]) -> list[Word]:
     found: list[Word] = []
     for word in words:
         whole = _SPLICE.fullmatch(word.text)
-        name = (whole[1] or whole[2]) if whole else ""
+        name = (whole[1] or whole[2]).replace("*", _POSITIONAL) if whole else ""
         known = variables.get(name)
-        one_word = not word.bare and "[" not in word.text
+        one_word = not word.bare and "[" not in word.text and name != _POSITIONAL
         found += [word] if known is None or (one_word and len(known) != 1) else known
     return found
 
@@ -45,7 +53,8 @@ class _Lexer:
         self._at = 0
         self._out = Commands()
         self._words: list[Word] = []
-        self._waiting: list[str] = []  # delimiters of here-documents whose bodies begin on the next line
+        # delimiters of here-documents whose bodies begin on the next line, with the command that reads each
+        self._waiting: list[tuple[str, list[Word]]] = []
         self._skip_next = False  # the next word is the target of a redirection
 
     def run(self) -> Commands:
@@ -83,6 +92,8 @@ class _Lexer:
             self._out.simple.append(self._words)
             for word in self._words:
                 self._note_assignment(word)
+            if [word.text for word in self._words[:2]] == ["set", "--"]:
+                self._out.variables[_POSITIONAL] = splice(self._words[2:], self._out.variables)
         self._words = []
         self._skip_next = False
 
@@ -90,7 +101,9 @@ class _Lexer:
         named = _ASSIGNMENT.match(word.text)
         if named:
             inside = read(word.value.part(named.end(), len(word.value)))
-            self._out.variables[named[1]] = [one for words in inside.simple for one in words]
+            known = self._out.variables
+            words = splice([one for words in inside.simple for one in words], known)
+            known[named[1]] = [*known.get(named[1], []), *words] if named[2] else words
 
     def _take(self, word: Word) -> None:
         if self._skip_next:
@@ -109,7 +122,7 @@ class _Lexer:
         assert named is not None
         inner = _Lexer(self._in)
         inner._at = self._at + 1
-        elements = self._out.variables.setdefault(named[1], [])
+        elements: list[Word] = []
         text = self._in.text
         while inner._at < len(text) and text[inner._at] != ")":
             char = text[inner._at]
@@ -122,6 +135,9 @@ class _Lexer:
             else:
                 elements.append(inner._word())
         self._at = inner._at + 1
+        known = self._out.variables
+        elements = splice(elements, known)
+        known[named[1]] = [*known.get(named[1], []), *elements] if named[2] else elements
 
     def _redirection(self) -> None:
         text = self._in.text
@@ -135,18 +151,20 @@ class _Lexer:
             while self._at < len(text) and text[self._at] in _BLANK:
                 self._at += 1
             if self._at < len(text) and text[self._at] not in _END:
-                self._waiting.append(self._word().text)
+                self._waiting.append((self._word().text, self._words))
         elif not operator.endswith("-"):
             self._skip_next = True
 
     def _here_documents(self) -> None:
-        for delimiter in self._waiting:
+        for delimiter, reader in self._waiting:
+            start = stop = self._at
             while self._at < len(self._in):
                 end = self._line_end()
                 line = self._in.text[self._at : end].strip()
-                self._at = min(end + 1, len(self._in))
+                stop, self._at = self._at, min(end + 1, len(self._in))
                 if line == delimiter:
                     break
+            self._out.documents.append((reader, self._in.part(start, stop)))
         self._waiting = []
 
     def _word(self) -> Word:

@@ -15,6 +15,7 @@ from tools.advice.errors import LaunchUnreadable
 from tools.advice.mapped import Item, Mapped, Word
 
 _ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|\r?\n[ \t]*|.)", re.S)
+_PROPERTIES = re.compile(r"(?:[&!]\S*[ \t]+)+")
 _FOLD = re.compile(r"[ \t]*\r?\n(?:[ \t]*\r?\n)*[ \t]*")
 
 
@@ -50,9 +51,24 @@ def child(node: yaml.Node | None, *path: str) -> yaml.Node | None:
     return node
 
 
+def span(source: str, node: yaml.Node) -> tuple[int, int]:
+    """Where the text of a node stands, its anchor and tag left out."""
+    start, end = node.start_mark.index, node.end_mark.index
+    properties = _PROPERTIES.match(source, start, end)
+    return properties.end() if properties else start, end
+
+
+def refuse_alias(node: yaml.Node, after: int) -> None:
+    """Raises LaunchUnreadable for a value that stands elsewhere: a change of it would change two places."""
+    if node.start_mark.index < after:
+        raise LaunchUnreadable(
+            f"a value of the command is an alias of line {node.start_mark.line + 1}.", "Write the value out."
+        )
+
+
 def scalar(source: str, node: yaml.ScalarNode) -> Mapped | None:
     """The scalar with places, None where its text is written in a way that is not covered."""
-    start, end = node.start_mark.index, node.end_mark.index
+    start, end = span(source, node)
     if node.style in ("|", ">"):
         found = _block(source, start, end, node)
     elif node.style == "'":
@@ -71,13 +87,14 @@ def items(source: str, node: yaml.SequenceNode) -> list[Word]:
     for one in node.value:
         if not isinstance(one, yaml.ScalarNode):
             raise LaunchUnreadable("a list of words holds something else than words.", "Write one word an item.")
+        refuse_alias(one, before)
         value = scalar(source, one)
         if value is None:
             raise LaunchUnreadable(
                 f"line {one.start_mark.line + 1} is written in a way that cannot be edited safely.",
                 "Write that item on one line.",
             )
-        start, end = one.start_mark.index, one.end_mark.index
+        start, end = span(source, one)
         line_start = source.rfind("\n", 0, start) + 1
         item = Item(not node.flow_style, one.style or "", before, line_start)
         found.append(Word(value, start, end, item, not one.style))
