@@ -185,3 +185,4 @@ HICACHE_FOR_RUNNING: Forbidden = (
     "--enable-hierarchical-cache",
     "it keeps prefixes in host RAM; a running request still needs every token on the GPU",
 )
+HIGHER_FRACTION: Forbidden = ("raise", FRACTION, "memory is not what binds")

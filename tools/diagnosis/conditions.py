@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tools.diagnosis.clues import Seen, above, below, both, either, fact, flag, lacks, said, symptom, when
+from tools.diagnosis.clues import Seen, above, below, both, either, fact, flag, lacks, phase, said, symptom, when
 from tools.diagnosis.foreign import EQUIVALENT
 from tools.diagnosis.sums import slots_that_fit
 from tools.diagnosis.view import View
@@ -29,6 +29,13 @@ WAITING = either(QUEUED, both(symptom("requests_wait", "few_running"), lacks(fac
 THROWN_BACK = both(
     either(above("retractions", 1), said("retraction")),
     lacks(both(below("retractions", 2), below("usage_max", 0.75), lacks(QUEUED))),
+)
+NEVER_CAME_UP = either(phase("load", "pools", "graph_capture", "warmup"), said("weights_leave_no_room"))
+DP_ATTENTION = when(lambda view: view.on("--enable-dp-attention"))
+OOM_SAID = either(said("cuda_oom"), fact("oom_request_gib"), symptom("gpu_memory_out"))
+OOM_ANYWHERE = either(
+    OOM_SAID,
+    phase("load", "pools", "graph_capture", "warmup", "prefill", "decode", "logits", "multimodal", "draft", "unknown"),
 )
 HICACHE = when(lambda view: view.hierarchical)
 REJECTED = either(fact("rejected_flag"), said("unrecognized_argument", "invalid_choice"), symptom("flag_refused"))
@@ -75,6 +82,37 @@ def pool_carries_no_more(view: View) -> Seen | None:
 
 def _most_running(view: View) -> float | None:
     return view.number("running_p95") if view.number("running_p95") is not None else view.number("running_max")
+
+
+def rejected_input(view: View) -> Seen | None:
+    limit, asked = view.number("input_limit_tokens"), view.number("rejected_input_tokens")
+    context = view.number("context_len") or view.value("--context-length")
+    if limit is None or asked is None:
+        return None
+    if context is not None and limit >= context * 0.98:
+        return None
+    return Seen(f"{asked:g} tokens refused at {limit:g}", view.sources("rejected_input_tokens", "input_limit_tokens"))
+
+
+def context_over_pool(view: View) -> Seen | None:
+    scope = "full" if view.facts.get("kv_pool", "full") else ""
+    pool, context = view.number("kv_pool", scope), view.number("context_len") or view.value("--context-length")
+    if pool is None or context is None or pool >= context:
+        return None
+    return Seen(f"pool of {pool:g} tokens, context {context:g}", view.sources("kv_pool", "context_len"))
+
+
+def at_prefill_budget(view: View) -> Seen | None:
+    """Prefill batches end just below the token budget although the chunk would allow more."""
+    budget = view.number("max_prefill_tokens") or view.value("--max-prefill-tokens")
+    chunk = view.number("chunked_prefill_size") or view.value("--chunked-prefill-size")
+    usual, most = view.number("new_tokens_p50"), view.number("new_tokens_max")
+    if not budget or usual is None or most is None or (chunk is not None and 0 < chunk < budget):
+        return None
+    if most > budget * 1.02 or usual < budget * 0.8:
+        return None
+    sources = view.sources("new_tokens_p50", "max_prefill_tokens")
+    return Seen(f"{usual:g} new tokens a batch, the budget is {budget:g}", sources)
 
 
 def known_foreign(view: View) -> Seen | None:

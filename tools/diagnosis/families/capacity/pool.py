@@ -1,0 +1,347 @@
+"""The KV pool: too small, full, promised beyond its size, or of another size at every start."""
+
+from __future__ import annotations
+
+from tools.diagnosis.changes import (
+    FRACTION,
+    HICACHE_FOR_RUNNING,
+    fewer_running,
+    plan,
+    raise_fraction,
+    step,
+    total_gib,
+)
+from tools.diagnosis.clues import (
+    Clue,
+    Entry,
+    Seen,
+    above,
+    below,
+    both,
+    either,
+    fact,
+    lacks,
+    phase,
+    said,
+    setting_below,
+    symptom,
+)
+from tools.diagnosis.conditions import (
+    FULL_CACHE,
+    HYBRID,
+    IDLE_CACHE,
+    NEVER_CAME_UP,
+    QUEUED,
+    SWA,
+    THROWN_BACK,
+    WAITING,
+    below_limit,
+    context_over_pool,
+    limit_typed,
+    pinned,
+    pool_carries_no_more,
+    rejected_input,
+)
+from tools.diagnosis.model import Actions, Do, Proposal, Question
+from tools.diagnosis.sums import slots_that_fit
+from tools.diagnosis.view import View
+
+_FEW = 100  # requests at once; where more fill the pool, too many were let in
+
+
+def _few_fill_it(view: View) -> Seen | None:
+    """Fewer run than the limit allows, and few in number: each holds a good part of the pool."""
+    running = view.number("running_max")
+    return below_limit(view) if running is not None and running < _FEW else None
+
+
+def _grow_pool(view: View) -> Actions:
+    changes = []
+    if not view.setting("--kv-cache-dtype").startswith(("fp8", "fp4", "nvfp4")):
+        # Kernels for e4m3 begin with compute capability 8.9; older cards convert e5m2.
+        old = _capability(view) < 8.9
+        changes.append(
+            step(
+                view,
+                "set",
+                "--kv-cache-dtype",
+                "fp8_e5m2" if old else "fp8_e4m3",
+                "halves the bytes per token, so about twice the tokens; check quality on this GPU first",
+            )
+        )
+    changes += _more_of_the_card(view)
+    if view.on("--enable-dp-attention"):
+        changes.append(fewer_running(view, 0.75, "fewer at once until the pool is larger"))
+    return plan(
+        *changes[:2],
+        *_limit_of_larger_pool(view, changes[:2]),
+        never=(
+            ("raise", "--max-running-requests", "more requests in the same pool are thrown back, not served"),
+            ("raise", "--context-length", "it promises more, it holds no more"),
+            ("raise", "--chunked-prefill-size", "larger chunks take memory from the pool"),
+            HICACHE_FOR_RUNNING,
+        ),
+        alternatives=(
+            *_other_levers(view),
+            ("more GPUs or a smaller checkpoint", "when no lever above is left"),
+        ),
+        expected=(("a larger max_total_num_tokens", "ready line of the log"),),
+        verify=(
+            ("token usage, p95", 900, "below 0.92", "retractions as before"),
+            ("retractions per hour", 3600, "none", "any"),
+        ),
+    )
+
+
+def _limit_of_larger_pool(view: View, changes: list[Proposal]) -> list[Proposal]:
+    """The limit as well, where it is reached already and would bind in the larger pool."""
+    from tools.capacity import Lever, levers
+
+    fit, flags = slots_that_fit(view), {one.flag for one in changes if one.do != "lower"}
+    if fit is None or pinned(view) is None:
+        return []
+    larger = [
+        one
+        for one in levers(view.facts)
+        if isinstance(one, Lever) and one.fits and {flag for flag, _, _ in one.changes if flag in flags} == flags
+    ]
+    requests = int(fit.requests * min((one.factor for one in larger), default=1.0))
+    if fit.limit is None or requests <= fit.limit:
+        return []
+    do: Do = "set" if limit_typed(view) is None else "raise"
+    why = f"the limit of {fit.limit:g} is reached already, and would bind in the larger pool"
+    return [step(view, do, "--max-running-requests", requests, why, unit="requests")]
+
+
+def _more_of_the_card(view: View) -> list[Proposal]:
+    """A higher fraction, as far as what is free after all graphs allows; none where that is known to be nothing."""
+    from tools.capacity import gpu_budget
+
+    why = "more of the card for the pool, only as far as the memory free after all graphs allows"
+    budget, now = gpu_budget(view.facts), view.value("--mem-fraction-static")
+    if budget.free_gib is None or now is None:
+        return [raise_fraction(view, why, 0.02)]
+    largest = budget.largest_fraction
+    if largest is None or largest < now + 0.005:
+        return []
+    to = int(largest * 1000) / 1000
+    return [step(view, "raise", "--mem-fraction-static", to, f"{why}: {budget.free_gib:.2f} GiB", unit="fraction")]
+
+
+def _other_levers(view: View) -> tuple[tuple[str, str], ...]:
+    """Levers of the arithmetic with their factors and risks, the largest gain first; a word where none is computed."""
+    from tools.capacity import Lever, levers
+
+    found = [one for one in levers(view.facts) if isinstance(one, Lever) and one.fits and one.factor > 1.05]
+    found.sort(key=lambda one: -one.factor)
+    said = [
+        (
+            f"{one.name}: {one.factor:.2f} x tokens",
+            "; ".join(text for text in (one.why_not, one.risk, one.binds) if text),
+        )
+        for one in found[:4]
+    ]
+    return tuple(said) or (
+        (
+            "data-parallel attention for MLA models",
+            "each group keeps its own pool; the size that pays must be computed",
+        ),
+    )
+
+
+def _capability(view: View) -> float:
+    """Compute capability of the GPU; 9 where it is not known."""
+    try:
+        return float(view.facts.text("compute_capability"))
+    except ValueError:
+        return 9.0
+
+
+def _card_half_empty(view: View) -> Seen | None:
+    """Far more of the card is free after start than the fraction leaves: the pool was sized by a wrong figure."""
+    free, total = view.number("free_after_boot_gib"), total_gib(view)
+    fraction = view.value(FRACTION) or 0.9
+    if free is None or not total or free < (1 - fraction) * total + 0.2 * total:
+        return None
+    return Seen(f"{free:g} GiB free after start of {total:g}", view.sources("free_after_boot_gib"))
+
+
+def _saturated(view: View) -> Actions:
+    return plan(
+        step(
+            view,
+            "set",
+            "--disable-radix-cache",
+            True,
+            "as a test on a quiet moment only: what stays used without it is held by requests, not by cache",
+        ),
+        fewer_running(view, 0.75, "what runs at once then leaves room to grow"),
+        never=(("lower", "--mem-fraction-static", "it makes the pool smaller"),),
+        alternatives=(("a larger pool (FP8 KV, more GPUs)", "when the load is wanted as it is"),),
+        notes=("Cached tokens are not counted as used; usage near 1 means running requests hold the pool.",),
+    )
+
+
+def _unified(view: View) -> Actions:
+    pool = view.number("kv_pool", "")
+    return plan(
+        step(
+            view,
+            "set",
+            "--max-total-tokens",
+            int(pool * 0.9) if pool else 65536,
+            "the same pool at every start, below the smallest that was seen",
+            unit="tokens",
+        ),
+        never=(
+            ("raise", "--mem-fraction-static", "the host needs the same memory"),
+            ("lower", "--mem-fraction-static", "at some starts nothing is left for the cache already"),
+        ),
+        notes=("Drop the page cache before the start, and start nothing else beside it.",),
+    )
+
+
+ENTRIES = (
+    Entry(
+        "capacity.kv_pool_too_small",
+        "The KV pool holds too few tokens for the requests that want to run.",
+        for_=(
+            Clue(
+                3,
+                both(
+                    either(above("usage_p95", 0.93), above("usage_max", 0.97)),
+                    either(above("queue_p95", 1), above("queue_max", 1)),
+                ),
+                "the pool is full while requests wait",
+            ),
+            Clue(2, both(THROWN_BACK, _few_fill_it), "few requests fill the pool, and some are thrown back"),
+            Clue(2, both(THROWN_BACK, _few_fill_it, QUEUED), "and others wait meanwhile"),
+            Clue(
+                2,
+                both(pool_carries_no_more, QUEUED, lacks(IDLE_CACHE)),
+                "requests wait, and the pool carries no more than the limit",
+            ),
+            Clue(1.5, both(symptom("cache_full"), WAITING), "the pool is said to be full while requests wait"),
+            Clue(
+                2,
+                both(said("running_reduced_by_kv"), lacks(HYBRID)),
+                "the server lowered the limit to what the pool carries",
+            ),
+            Clue(1.5, symptom("pool_small"), "the pool is said to be small"),
+            Clue(
+                2.5,
+                both(
+                    symptom("pool_small"),
+                    fact("kv_pool"),
+                    lacks(either(said("input_too_long"), symptom("hybrid_state", "unified_memory", "draft_on"))),
+                ),
+                "the pool is known, and more is wanted",
+            ),
+        ),
+        against=(
+            Clue(4, both(below("usage_max", 0.75), lacks(THROWN_BACK)), "the pool has room"),
+            Clue(2, symptom("cache_idle"), "the pool is said to have room"),
+            Clue(2, NEVER_CAME_UP, "the server did not come up at all"),
+            Clue(
+                2,
+                both(SWA, lacks(setting_below("--swa-full-tokens-ratio", 0.25))),
+                "the model splits its memory over two pools",
+            ),
+        ),
+        neighbours=(
+            (
+                "capacity.pool_saturated_by_active_requests",
+                "there it is taken for a leak; no request is refused or thrown back",
+            ),
+            (
+                "retraction.kv_pool_overcommitted",
+                "there retractions follow each other although fewer at once would all finish",
+            ),
+        ),
+        settle=Question(
+            "Is token usage near 1 with a queue while fewer run than allowed?",
+            "decode lines under load, retraction lines",
+        ),
+        act=_grow_pool,
+        questions=("kv_pool", "offload"),
+    ),
+    Entry(
+        "capacity.context_exceeds_kv_pool",
+        "One request is longer than the whole KV pool; the context length promises more than the pool holds.",
+        for_=(
+            Clue(5, both(rejected_input, lacks(SWA)), "an input was refused below the context length"),
+            Clue(
+                2,
+                both(context_over_pool, either(symptom("input_refused"), said("input_too_long"))),
+                "the pool is smaller than the context",
+            ),
+            Clue(
+                2,
+                both(either(symptom("input_refused"), said("input_too_long")), lacks(SWA)),
+                "long inputs are refused",
+            ),
+        ),
+        against=(
+            Clue(2, SWA, "the model splits its memory over two pools"),
+            Clue(3, phase("prefill", "decode", "graph_capture"), "an allocation failed, nothing was refused"),
+            Clue(4, _card_half_empty, "the card has room that the pool was not given"),
+        ),
+        neighbours=(("capacity.swa_ratio_misallocated", "there one of two pools is short and the other has room"),),
+        settle=Question(
+            "How many tokens does the pool hold, and how long is the refused input?",
+            "ready line: max_total_num_tokens, context_len; the refusal",
+        ),
+        act=_grow_pool,
+        questions=("kv_pool",),
+    ),
+    Entry(
+        "capacity.pool_saturated_by_active_requests",
+        "The pool is held by running requests; it looks like a leak but empties when they finish.",
+        for_=(
+            Clue(3, both(symptom("looks_like_leak"), FULL_CACHE), "usage stays high and is taken for a leak"),
+            Clue(
+                1.5,
+                both(
+                    above("usage_p50", 0.9),
+                    above("running_p50", 2),
+                    lacks(THROWN_BACK),
+                    lacks(above("queue_p95", 1)),
+                ),
+                "usage is high with many running, nothing waits or is thrown back",
+            ),
+        ),
+        against=(
+            Clue(3, said("pool_leak"), "the server itself reports a leak"),
+            Clue(2, above("queue_p95", 1), "requests wait"),
+            Clue(2, symptom("host_memory_grows"), "it is host memory that grows"),
+        ),
+        neighbours=(("capacity.kv_pool_too_small", "there requests wait or are thrown back"),),
+        settle=Question(
+            "Does token usage fall to about zero when nothing runs?",
+            "token usage of an idle minute, or /flush_cache in a quiet moment",
+        ),
+        act=_saturated,
+    ),
+    Entry(
+        "capacity.unified_memory_budget_varies",
+        "CPU and GPU share one memory, so the pool depends on what else held memory at that start.",
+        for_=(
+            Clue(
+                4,
+                both(symptom("unified_memory"), symptom("pool_varies")),
+                "another pool at every start on shared memory",
+            ),
+            Clue(2, symptom("pool_varies"), "the pool differs between starts of one command"),
+            Clue(
+                1,
+                both(symptom("unified_memory"), symptom("pool_small", "cache_full")),
+                "the pool is small on shared memory",
+            ),
+        ),
+        settle=Question(
+            "What was MemAvailable before each start?", "free -b before the start; the pool line of each start"
+        ),
+        neighbours=(("host.pinned_buffers_on_unified_memory", "there a fixed part is held by pinned buffers"),),
+        act=_unified,
+    ),
+)

@@ -1,0 +1,229 @@
+"""Decode against prefill: graphs that are too small, and which of the two waits for the other."""
+
+from __future__ import annotations
+
+from tools.diagnosis.changes import (
+    HICACHE_FOR_RUNNING,
+    HIGHER_FRACTION,
+    plan,
+    step,
+)
+from tools.diagnosis.clues import (
+    Clue,
+    Entry,
+    Seen,
+    above,
+    both,
+    either,
+    fact,
+    flag,
+    lacks,
+    said,
+    setting_above,
+    setting_below,
+    symptom,
+)
+from tools.diagnosis.conditions import (
+    IDLE_CACHE,
+)
+from tools.diagnosis.model import Actions, Question
+from tools.diagnosis.view import View
+
+
+def _above_graph(view: View) -> Seen | None:
+    captured, running = (
+        view.number("graph_max_bs") or view.value("--cuda-graph-max-bs"),
+        view.number("running_p95") or view.number("running_max"),
+    )
+    if captured is None or running is None or running <= captured:
+        return None
+    return Seen(f"{running:g} running, captured up to {captured:g}", view.sources("running_p95", "graph_max_bs"))
+
+
+def _capture_more(view: View) -> Actions:
+    captured, running = (
+        view.number("graph_max_bs") or view.value("--cuda-graph-max-bs") or 32,
+        view.number("running_max") or view.number("running_p95") or 0,
+    )
+    to = int(max(captured * 2, -(-running // 32) * 32))
+    limit = view.value("--max-running-requests") or view.number("running_limit")
+    why = "batches above the captured size run without graphs; capture what really runs"
+    kept = "and keep the batch at what is captured"
+    return plan(
+        step(view, "raise", "--cuda-graph-max-bs", to, why, unit="requests"),
+        *([step(view, "lower", "--max-running-requests", to, kept, unit="requests")] if (limit or to + 1) > to else []),
+        never=(
+            ("set", "--disable-cuda-graph", "every step would then be slow"),
+            ("lower", "--mem-fraction-static", "memory is not short"),
+            HICACHE_FOR_RUNNING,
+        ),
+        verify=(("share of decode lines with cuda graph: True", 900, "above 0.95", "below 0.5"),),
+    )
+
+
+def _decode_turns(view: View) -> Actions:
+    changes = []
+    now = view.value("--schedule-conservativeness")
+    if now is not None and now < 1:
+        changes.append(
+            step(
+                view,
+                "raise",
+                "--schedule-conservativeness",
+                1.0,
+                "admission was loosened; every admission starts another prefill",
+            )
+        )
+    modern = not view.before(0, 5, 17)
+    if modern and not view.value("--prefill-decode-interval"):
+        changes.append(
+            step(
+                view,
+                "set",
+                "--prefill-decode-interval",
+                4,
+                "guarantees decode rounds between prefill batches",
+                unit="rounds",
+            )
+        )
+    chunk = view.value("--chunked-prefill-size")
+    if chunk is None or chunk > 2048:
+        changes.append(
+            step(
+                view,
+                "lower",
+                "--chunked-prefill-size",
+                int(max(2048, (chunk or 8192) / 2)),
+                "shorter prefill steps between decode steps",
+                unit="tokens",
+            )
+        )
+    return plan(
+        *changes,
+        never=(
+            ("raise", "--chunked-prefill-size", "decode would wait longer for each chunk"),
+            ("lower", "--schedule-conservativeness", "more prefill would cut in"),
+            ("set", "--num-continuous-decode-steps", "it does not hold prefill back"),
+            ("lower", "--max-running-requests", "the order of the work is wrong, not its amount"),
+            *(
+                (("set", "--enable-mixed-chunk", "speculative decoding switches it off again"),)
+                if view.speculative
+                else ()
+            ),
+        ),
+        alternatives=(
+            ("prefill/decode disaggregation", "decode never waits for prefill"),
+            ("--enable-mixed-chunk", "without speculative decoding"),
+        ),
+        verify=(
+            ("inter-token latency, p95", 900, "lower", "higher"),
+            ("time to first token, p95", 900, "no worse than a tenth", "doubled"),
+        ),
+    )
+
+
+def _shorter_interval(view: View) -> Actions:
+    steps, interval = "--num-continuous-decode-steps", "--prefill-decode-interval"
+    typed, why = view.value(interval), "prefill must wait that many decode rounds each time"
+    if typed is None and (view.value(steps) or 1) > 1:
+        change = step(view, "lower", steps, 1, why, unit="rounds")
+    else:
+        change = step(view, "lower", interval, int(max(0, (typed or 8) // 4)), why, unit="rounds")
+    return plan(
+        change,
+        never=(
+            ("raise", interval, "prefill would wait longer"),
+            ("raise", steps, "prefill would wait longer"),
+            HIGHER_FRACTION,
+        ),
+        verify=(("time to first token, p95", 900, "lower", "inter-token latency doubled"),),
+    )
+
+
+ENTRIES = (
+    Entry(
+        "perf.decode_exceeds_graph_bs",
+        "More requests decode at once than graphs were captured for, so steps run eagerly and slowly.",
+        for_=(
+            Clue(4, both(_above_graph, lacks(said("cuda_oom"))), "the batch is larger than the largest captured size"),
+            Clue(3, above("graph_false_share", 0.3), "decode runs without graphs"),
+            Clue(
+                2,
+                both(symptom("slow_decode"), either(above("graph_false_share", 0.01), symptom("above_graph_size"))),
+                "tokens come slowly without graphs",
+            ),
+        ),
+        against=(
+            Clue(3, flag("--disable-cuda-graph"), "graphs are switched off altogether"),
+            Clue(3, either(said("cuda_oom"), fact("oom_request_gib")), "memory ran out"),
+        ),
+        settle=Question("Is `cuda graph: False` printed above a certain batch?", "decode lines; capture list"),
+        act=_capture_more,
+    ),
+    Entry(
+        "perf.prefill_starves_decode",
+        "Prefill goes first; long or many prompts keep running requests from their next token.",
+        for_=(
+            Clue(
+                3,
+                both(symptom("slow_decode", "stalls"), symptom("long_prompts", "steady_prefill")),
+                "tokens stall while prompts are processed",
+            ),
+            Clue(3, symptom("prefill_outnumbers_decode"), "many prefill batches for each decode batch"),
+            Clue(
+                1.5,
+                both(symptom("slow_ttft"), setting_below("--schedule-conservativeness", 0.5)),
+                "every admission starts another prefill, and admission was loosened",
+            ),
+            Clue(
+                2,
+                both(
+                    symptom("slow_decode", "stalls"),
+                    either(
+                        setting_below("--schedule-conservativeness", 0.5),
+                        setting_above("--chunked-prefill-size", 8192),
+                        flag("--prefill-decode-interval", "0"),
+                    ),
+                ),
+                "the settings favour prefill",
+            ),
+            Clue(1, both(symptom("slow_decode", "stalls"), IDLE_CACHE), "tokens stall with memory to spare"),
+        ),
+        against=(
+            Clue(
+                2.5,
+                both(symptom("one_tenant"), lacks(symptom("slow_decode", "stalls"))),
+                "one sender's prompt is what others wait for",
+            ),
+            Clue(2, symptom("disk_busy"), "the disk is busy"),
+            Clue(2, above("graph_false_share", 0.2), "steps run without graphs"),
+            Clue(2, setting_above("--prefill-decode-interval", 8), "decode is already given turns"),
+            Clue(3, flag("--hicache-storage-backend"), "a store is written"),
+        ),
+        settle=Question("How many prefill lines stand between two decode lines?", "the log of a slow minute"),
+        neighbours=(("perf.single_request_monopolises_prefill", "there it is others' first token that waits"),),
+        act=_decode_turns,
+        questions=("prefill",),
+    ),
+    Entry(
+        "perf.decode_interval_starves_prefill",
+        "Decode rounds are forced between prefills, so first tokens wait.",
+        for_=(
+            Clue(
+                4,
+                both(
+                    either(
+                        setting_above("--prefill-decode-interval", 2), setting_above("--num-continuous-decode-steps", 4)
+                    ),
+                    either(
+                        symptom("slow_ttft", "prefill_slow", "requests_wait", "throughput_fell"), above("queue_p95", 4)
+                    ),
+                ),
+                "first tokens wait with forced decode rounds",
+            ),
+            Clue(1, setting_above("--prefill-decode-interval", 8), "many decode rounds between prefills"),
+        ),
+        settle=Question("How long do requests wait before their first prefill line?", "queue time; prefill lines"),
+        act=_shorter_interval,
+    ),
+)
