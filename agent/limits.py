@@ -1,8 +1,12 @@
-"""Turns, time and tokens: what one run may still spend."""
+"""Turns, time and tokens: what one run may still spend. Waiting for a person costs no time."""
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from transcripts.errors import LimitReached
@@ -16,6 +20,7 @@ class Meter:
     limits: Limits
     spent: Usage = field(default_factory=Usage)
     started: float = field(default_factory=time.monotonic)
+    waited_s: float = 0.0
 
     def add(self, usage: Usage) -> None:
         self.spent += usage
@@ -34,4 +39,34 @@ class Meter:
         """Time left in this run, None without a limit."""
         if self.limits.seconds is None:
             return None
-        return max(0.0, self.limits.seconds - (time.monotonic() - self.started))
+        return max(0.0, self.limits.seconds + self.waited_s - (time.monotonic() - self.started))
+
+    @asynccontextmanager
+    async def clock(self) -> AsyncIterator[None]:
+        """Raises TimeoutError inside when the time of this run is over; `waiting` stops the clock."""
+        async with asyncio.timeout(self.seconds_left()) as timeout:
+            token = _RUNNING.set((self, timeout))
+            try:
+                yield
+            finally:
+                _RUNNING.reset(token)
+
+
+_RUNNING: ContextVar[tuple[Meter, asyncio.Timeout] | None] = ContextVar("running", default=None)
+
+
+@asynccontextmanager
+async def waiting() -> AsyncIterator[None]:
+    """While a person is asked, the clock of the run that asks stands still."""
+    running = _RUNNING.get()
+    if running is None or running[0].limits.seconds is None:
+        yield
+        return
+    meter, timeout = running
+    began = time.monotonic()
+    timeout.reschedule(None)
+    try:
+        yield
+    finally:
+        meter.waited_s += time.monotonic() - began
+        timeout.reschedule(asyncio.get_running_loop().time() + (meter.seconds_left() or 0.0))

@@ -16,6 +16,7 @@ from agent import history
 from agent.limits import Meter
 from agent.model import Model, Reply, Request
 from agent.models.errors import ContextTooLong
+from agent.repetition import Repetition
 from agent.session import Session
 from tools.toolbox import Toolbox, ToolRefused
 from transcripts.errors import EndpointError, HostError, LimitReached, ScoutError, UsageError
@@ -34,10 +35,10 @@ from transcripts.records import (
 )
 
 # A tool that meets one of these ends the run; any other fault of a tool is an answer the model can work with.
-ENDING = (HostError, UsageError, EndpointError)
+ENDING = (HostError, UsageError, EndpointError, LimitReached)
 CALLS_AT_ONCE = 16
 SHORTEN_ABOVE = 80_000  # tokens of a request; open models of this kind are served with windows of 128k and more
-SAME_CALL_LIMIT = 5
+LAST_WORDS_S = 60.0
 
 
 class Inbox(Protocol):
@@ -59,17 +60,20 @@ class Agent:
     limits: Limits
     shorten_above: int = SHORTEN_ABOVE
     inbox: Inbox | None = None
+    last_words_s: float = LAST_WORDS_S
     _ids: set[str] = field(default_factory=set)
+    _repetition: Repetition = field(init=False)
 
     def __post_init__(self) -> None:
         answers = (record for record in self.session.records if isinstance(record, Replied))
         self._ids.update(call.id for answer in answers for call in answer.calls)
+        self._repetition = Repetition(self.session.records)
 
     async def run(self) -> Reply:
         """Until the model answers without calling a tool. Raises what ended the run otherwise; all is recorded."""
         meter = Meter(self.limits, self._spent())
         try:
-            async with asyncio.timeout(meter.seconds_left()):
+            async with meter.clock():
                 return await self._turns(meter)
         except TimeoutError:
             limit = LimitReached(f"the limit of {self.limits.seconds:.0f} s is reached.")
@@ -127,7 +131,7 @@ class Agent:
             self._end(call, "refused", f"only {CALLS_AT_ONCE} calls of one message are carried out.")
         for call in calls[:CALLS_AT_ONCE]:
             self.session.record(Started(call=call.id, name=call.name, arguments=call.arguments))
-        outcomes = await asyncio.gather(*(self._run(call) for call in calls[:CALLS_AT_ONCE]))
+        outcomes = await asyncio.gather(*(self._run(call) for call in calls[:CALLS_AT_ONCE]), return_exceptions=True)
         for outcome in outcomes:
             if outcome is not None:
                 raise outcome
@@ -138,14 +142,8 @@ class Agent:
                 record = record.model_copy(update={"call": call.id})
             self.session.record(record)
 
-        if self._repeated(call):
-            self._end(
-                call,
-                "refused",
-                f"{call.name} was called with these arguments {SAME_CALL_LIMIT} times: do something else.",
-            )
-            return None
         try:
+            times = self._repetition.begin(call)
             text = await self.toolbox.call(call.name, call.arguments, emit)
         except ToolRefused as refused:
             self._end(call, "refused", str(refused))
@@ -161,26 +159,11 @@ class Agent:
                 self._end(call, "interrupted", str(stopped) or "stopped before it ended.")
             raise
         else:
-            self._end(call, "ok", text)
+            self._end(call, "ok", self._repetition.told(call, times, text))
         return None
 
     def _end(self, call: Call, status: str, text: str) -> None:
         self.session.record(Ended.model_validate({"call": call.id, "status": status, "text": text}))
-
-    def _repeated(self, call: Call) -> bool:
-        """Whether this very call was made too often since the operator last said something.
-
-        One that was interrupted brought nothing, so it does not count: the model was told to make it again.
-        """
-        same, interrupted = 0, set()
-        for record in reversed(self.session.records):
-            if record.type == "said":
-                break
-            if isinstance(record, Ended) and record.status == "interrupted":
-                interrupted.add(record.call)
-            if isinstance(record, Started) and record.call not in interrupted:
-                same += (record.name, record.arguments) == (call.name, call.arguments)
-        return same > SAME_CALL_LIMIT
 
     async def _last_words(self, limit: LimitReached) -> str:
         """One turn without tools to sum up; a model that cannot even do that leaves the bare reason."""
@@ -188,7 +171,7 @@ class Agent:
         request = self._request([])
         request.messages.append({"role": "user", "content": f"{limit.message} Sum up what you found and what is open."})
         try:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(self.last_words_s):
                 reply = await self.model.reply(request)
         except (EndpointError, TimeoutError):
             return f"Stopped: {limit.message}"

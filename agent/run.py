@@ -69,7 +69,9 @@ class Run:
         async def researcher(task: Session) -> Agent:
             source = await bench.source()
             system = prompt("researcher", version=source.version)
-            return Agent(task, model, researcher_toolbox(source, task), system, task.case.opened.limits)
+            opened = task.case.opened
+            own = model if opened.model == session.case.opened.model else make_model(settings, opened.model)
+            return Agent(task, own, researcher_toolbox(source, task), system, opened.limits)
 
         async def pinned() -> dict[str, Any]:
             await bench.source()

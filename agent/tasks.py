@@ -49,6 +49,7 @@ class Tasks:
     model: str
     source: Pinned
     pool: int = POOL
+    limits: Limits = LIMITS
     running: dict[str, asyncio.Task[str]] = field(default_factory=dict)
     watch: Callable[[str, BaseModel], None] = field(default=lambda _task, _record: None)
     _slots: asyncio.Semaphore = field(init=False)
@@ -238,7 +239,7 @@ class Tasks:
                     description=arguments.description,
                     model=self.model,
                     tools=("search", "read", "list", "flag", "rules", "usage", "report"),
-                    limits=LIMITS,
+                    limits=self.limits,
                     source=source,
                 ),
                 self.parent.transcript.redact,

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from agent import advise, merge
 from agent.found import COMPLAINT, sglang_found
+from agent.limits import waiting
 from agent.roles.calculate import calculated
 from agent.session import Session
 from agent.tasks import Tasks
@@ -217,7 +218,7 @@ class _Desk:
     async def _agreed(self, command: str, reason: str, real: Mapping[str, tuple[str, ...]], emit: Emit) -> None:
         """The operator's yes, one question at a time: the command whole, which is plain ASCII, and where links lead."""
         links = [f"{word} is {', '.join(names)}" for word, names in real.items() if names not in ((), (word,))]
-        async with self._asking:
+        async with self._asking, waiting():
             agreed = await self._bench.approve(command, visible("; ".join([reason, *links])))
         if not agreed:
             raise ToolRefused(f"ask: {reason}.", "The operator did not agree; do not ask for it again.")

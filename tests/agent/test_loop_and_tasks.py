@@ -19,7 +19,7 @@ from agent.tasks import Tasks
 from tools.toolbox import Arguments, Emit, Tool, Toolbox
 from transcripts.errors import EndpointError, HostError, LimitReached
 from transcripts.ids import new_id
-from transcripts.records import Citation, Finding, Limits, Opened, Reported
+from transcripts.records import Citation, Ended, Finding, Limits, Opened, Reported
 from transcripts.store import Store
 
 
@@ -142,6 +142,25 @@ def test_a_host_that_cannot_be_reached_ends_the_run_after_it_is_on_record(tmp_pa
         assert not session.case.unanswered
 
 
+def test_a_bug_in_one_call_ends_the_run_after_the_others_are_answered(tmp_path: Path) -> None:
+    slow = asyncio.Event()
+
+    async def breaks(_arguments: Nothing, _emit: Emit) -> str:
+        slow.set()
+        raise ZeroDivisionError
+
+    async def waits(_arguments: Nothing, _emit: Emit) -> str:
+        await slow.wait()
+        await asyncio.sleep(0)
+        return "waited"
+
+    tools = [Tool("breaks", "", Nothing, breaks), Tool("waits", "", Nothing, waits)]
+    with _session(tmp_path) as session:
+        with pytest.raises(ZeroDivisionError):
+            asyncio.run(_agent(session, Scripted(calls(("breaks", {}), ("waits", {}))), *tools).run())
+        assert [record.text for record in session.records if isinstance(record, Ended)] == ["waited"]
+
+
 def test_a_limit_gets_one_turn_to_sum_up_and_an_honest_word(tmp_path: Path) -> None:
     model = Scripted(calls(("echo", {"word": "a"})), calls(("echo", {"word": "b"})), say("found a and b"))
     with _session(tmp_path) as session:
@@ -153,11 +172,33 @@ def test_a_limit_gets_one_turn_to_sum_up_and_an_honest_word(tmp_path: Path) -> N
     model.finished()
 
 
-def test_the_same_call_over_and_over_is_refused(tmp_path: Path) -> None:
+def test_the_same_call_over_and_over_is_warned_of_then_refused(tmp_path: Path) -> None:
     model = Scripted(*[calls(("echo", {"word": "a"})) for _ in range(7)], say("done"))
     with _session(tmp_path) as session:
         asyncio.run(_agent(session, model, ECHO).run())
-    assert [text == "echo a" for text in _results(model.requests[-1])] == [True] * 5 + [False] * 2
+    told = _results(model.requests[-1])
+    assert [text.startswith("echo a") for text in told] == [True] * 5 + [False] * 2
+    assert ["same result" in text for text in told] == [False, False, True, True, True, False, False]
+    assert "5 times" in told[4]
+
+
+def test_a_model_that_repeats_itself_in_spite_of_that_is_stopped(tmp_path: Path) -> None:
+    model = Scripted(*[calls(("echo", {"word": "a"})) for _ in range(11)], say("it says a"))
+    with _session(tmp_path) as session:
+        with pytest.raises(LimitReached, match="over and over: echo"):
+            asyncio.run(_agent(session, model, ECHO).run())
+        assert session.case.concluded is not None
+        assert session.case.concluded.text == "it says a"
+        assert not session.case.unanswered
+    model.finished()
+
+
+def test_equal_calls_of_one_message_are_carried_out_up_to_the_same_number(tmp_path: Path) -> None:
+    model = Scripted(calls(*[("echo", {"word": "a"})] * 8), calls(("echo", {"word": "b"})), say("done"))
+    with _session(tmp_path) as session:
+        asyncio.run(_agent(session, model, ECHO).run())
+    told = _results(model.requests[-1])
+    assert [text[:6] in ("echo a", "echo b") for text in told] == [True] * 5 + [False] * 3 + [True]
 
 
 def test_a_conversation_that_grew_too_long_goes_on_from_the_case(tmp_path: Path) -> None:
