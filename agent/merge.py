@@ -212,7 +212,8 @@ _DENIED: Final = re.compile(r"\b(?:not|never|no longer|does not|cannot|isn't|doe
 
 def _measure(text: str) -> str:
     """What a statement is about, without its figures and without its denial."""
-    return " ".join(_FIGURE.sub("#", _DENIED.sub("", text.lower())).rstrip(".").split())
+    words = _FIGURE.sub("#", _DENIED.sub("", text.lower())).rstrip(".").split()
+    return " ".join(word.removesuffix("s") for word in words)
 
 
 def _incompatible(one: Finding, other: Finding) -> bool:

@@ -229,7 +229,7 @@ def _print(made: Json, session: Any, follow_up: str, options: Json) -> None:
         terminal.console().print(terminal.spoken(case.decisions[-1].text, commands_of(case)))
     else:
         terminal.console().print(terminal.render(made))
-        click.echo(f"write-up: {session.transcript.folder / 'writeup.md'}, and as HTML beside it", err=True)
+        click.echo(f"write-up, and as HTML beside it:\n{session.transcript.folder / 'writeup.md'}", err=True)
 
 
 def _progress(options: Json) -> Callable[[str, int, int | None], None]:

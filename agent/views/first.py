@@ -140,6 +140,8 @@ def _change(document: Json) -> Iterator[tuple[str, str, str]]:
         refused = "; ".join(f"{each['what']}: {each['reason']}" for each in document["refused"][:1])
         if refused:
             yield "Change", _cut(f"none; not taken: {refused}", CAUSE), ""
+            if not document["target"]["source"]:
+                yield "Do", "name the version: the same command with --sglang-version V, or --source PATH", ""
         return
     told = [change_told(change) + ("" if change["confirmed"] else ", NOT CONFIRMED") for change in changes[:CHANGES]]
     more = [f"{plural(len(changes) - CHANGES, 'more change')}, below"] if len(changes) > CHANGES else []

@@ -105,7 +105,13 @@ def memory(document: Json, width: int, *, whole: bool) -> list[Line]:
     for step in large:
         why = "as above" if step["why_not_spare"] in told else step["why_not_spare"]
         told.add(step["why_not_spare"])
-        rows.append([step["name"], f"{step['gib']:.2f} {_MARKS[step['grade']]}", with_sources(why, [step["source"]])])
+        rows.append(
+            [
+                step["name"],
+                f"{step['gib']:.2f} {_MARKS.get(step['grade'], step['grade'])}",
+                with_sources(why, [step["source"]]),
+            ]
+        )
     if small:
         names = [step["name"] for step in small]
         of = listed(names) if whole else f"{plural(len(small), 'step')} under {small_gib:g} GiB each"

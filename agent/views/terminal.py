@@ -12,7 +12,7 @@ from agent.views import layout, tables
 from agent.views.first import VERDICTS, first_screen
 from agent.views.layout import Line, Page, PlainConsole, columned, item, paragraph
 from agent.views.layout import table as table
-from agent.views.words import change_line, fewer, plural, sentence, with_sources
+from agent.views.words import change_line, fewer, plural, sentence, typed, with_sources
 
 Json = dict[str, Any]
 Part = Callable[[Json, int, bool], list[Line]]
@@ -129,6 +129,9 @@ def _apply(document: Json, width: int, _whole: bool) -> list[Line]:
         lines += paragraph(f"{number}. {sentence(stage['title'])}", width, 2, 3)
         lines += paragraph(stage["cost"], width, 5) if stage["cost"] else []
         lines += _to_do(stage["commands"], width)
+        if stage["restart"] and not stage["commands"]:
+            chosen = [change for change in document["changes"] if change["flag"] in stage["changes"]]
+            lines += item(f"in the launch command, which was not seen as a file: {typed(chosen)}", width, 5)
     return _titled("Apply", lines)
 
 
@@ -172,10 +175,13 @@ def verified_line(row: Json) -> str:
 
 def _roll_back(document: Json, width: int, _whole: bool) -> list[Line]:
     rollback = document["rollback"]
-    if not rollback.get("commands"):
+    if not document["changes"]:
         return []
     when = rolled_back_when(document)
     lines = paragraph(f"When: {'; '.join(when)}.", width, 2) if when else []
+    if not rollback.get("commands"):
+        back = f"in the launch command, as before: {typed(document['changes'], 'from')}; then start it again"
+        return _titled("Roll back", [*lines, *item(back, width)])
     return _titled("Roll back", [*lines, Line(""), *layout.commands(rollback["commands"])])
 
 

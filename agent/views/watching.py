@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from shutil import get_terminal_size
 from typing import TextIO
 
 from pydantic import BaseModel
 
-from agent.views.words import visible
+from agent.found import COMPLAINT
+from agent.views.layout import NARROWEST, paragraph
+from agent.views.words import plural, visible
 from transcripts.records import Advised, Compared, EvidenceTaken, Located, Record, Replied, TaskChanged, Weighed, dump
 
 
@@ -18,7 +21,8 @@ class Watching:
     def __init__(self, out: TextIO, events: TextIO | None = None) -> None:
         self._out = out
         self._events = events
-        self._seen = 0
+        self._asked = self._brought = 0
+        self._last: dict[str, str] = {}
 
     def __enter__(self) -> Watching:
         return self
@@ -29,7 +33,8 @@ class Watching:
     def session(self, record: Record) -> None:
         self._event("", record)
         if isinstance(record, EvidenceTaken):
-            self._seen += 1
+            self._asked += record.probe != COMPLAINT
+            self._brought += record.probe != COMPLAINT and not record.problem
             return
         self._evidence_done()
         match record:
@@ -43,7 +48,8 @@ class Watching:
             case Compared():
                 self._say(f"compared {len(record.options)} options")
             case Advised():
-                self._say(f"checked: {len(record.changes)} changes hold, {len(record.refused)} refused")
+                holds = "holds" if len(record.changes) == 1 else "hold"
+                self._say(f"checked: {plural(len(record.changes), 'change')} {holds}, {len(record.refused)} refused")
             case _:
                 pass
 
@@ -52,15 +58,20 @@ class Watching:
             return
         self._event(identity, record)
         if isinstance(record, Replied) and record.calls:
-            self._say(f"  {identity[-6:]}: {', '.join(dict.fromkeys(call.name for call in record.calls))}")
+            step = ", ".join(dict.fromkeys(call.name for call in record.calls))
+            if self._last.get(identity) != step:
+                self._say(f"  {identity[-6:]}: {step}")
+            self._last[identity] = step
 
     def _evidence_done(self) -> None:
-        if self._seen:
-            self._say(f"looked: {self._seen} probes answered")
-            self._seen = 0
+        if self._asked:
+            self._say(f"looked: {self._brought} of {plural(self._asked, 'probe')} brought something")
+            self._asked = self._brought = 0
 
     def _say(self, text: str) -> None:
-        self._out.write(f"{visible(text)}\n")
+        indent = len(text) - len(text.lstrip())
+        for line in paragraph(visible(text), max(get_terminal_size().columns, NARROWEST), indent, 2):
+            self._out.write(f"{line.text}\n")
         self._out.flush()
 
     def _event(self, task: str, record: Record) -> None:

@@ -56,6 +56,17 @@ def change_told(change: Json) -> str:
     return f"{change['do']} {change['flag']} to {change['to']}{unit} ({before})"
 
 
+def typed(changes: Iterable[Json], side: str = "to") -> str:
+    """Flags as they stand in a launch command after the changes, or before them: `from`."""
+    words = []
+    for change in changes:
+        value = change[side]
+        gone = value is None and (side == "from" or change["do"] == "remove")
+        on = value is None or str(value).lower() in ("true", "on")
+        words.append(f"without {change['flag']}" if gone else change["flag"] if on else f"{change['flag']} {value}")
+    return ", ".join(words)
+
+
 def visible(text: str) -> str:
     """Text in which nothing is hidden: control, bidirectional, zero-width and tag characters are written out."""
     return _INVISIBLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text.replace("\r\n", "\n"))

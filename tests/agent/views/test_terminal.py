@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,8 +17,8 @@ from agent.views import terminal
 from agent.views.first import first_screen
 from agent.views.layout import PlainConsole, columned
 from tests.agent.views.conftest import HOSTS
-from tests.program import Done
-from transcripts.records import Record
+from tests.program import Done, sglscout
+from transcripts.records import Finding, Opened, Record, Reported
 
 Json = dict[str, Any]
 SCREEN = 24
@@ -152,3 +153,54 @@ def test_no_column_is_narrower_than_its_words(rows: list[tuple[str, str, str]], 
     lines = columned(["first", "second", "third"], rows, width)
     printed = [word for line in lines for word in line.text.replace(";", " ").split()]
     assert {word for row in rows for word in row if word} <= set(printed)
+
+
+CRASH = """\
+[2026-03-03 10:00:01] server_args=ServerArgs(model_path='/models/Qwen3-32B', tp_size=2, mem_fraction_static=0.95)
+[2026-03-03 10:00:20 TP0] Load weight begin. avail mem=78.50 GB
+[2026-03-03 10:01:20 TP0] Load weight end. type=Qwen3ForCausalLM, dtype=torch.bfloat16, avail mem=47.60 GB
+[2026-03-03 10:01:22 TP0] Capture cuda graph begin. This can take up to several minutes. avail mem=3.58 GB
+torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has 79.11 GiB of which 1.10 GiB is free.
+Exception: Capture cuda graph failed: CUDA out of memory. Tried to allocate 2.00 GiB
+"""
+
+
+def test_a_crash_log_gets_words_to_type_and_the_way_back(tmp_path: Path) -> None:
+    (tmp_path / "crash.log").write_text(CRASH)
+    words = ("diagnose", "it dies at start", "--bundle", str(tmp_path / "crash.log"))
+    unknown = sglscout(tmp_path / "home", *words).out
+    assert "Do name the version: the same command with --sglang-version V, or --source PATH" in " ".join(
+        unknown.split()
+    )
+    assert "0 of 0" not in unknown
+    told = sglscout(tmp_path / "home", *words, "--sglang-version", "0.5.9").out
+    apply = told.partition("\nApply\n")[2].partition("\n\n")[0]
+    assert "in the launch command, which was not seen as a file: --mem-fraction-static 0.92" in " ".join(apply.split())
+    assert not [line for line in apply.splitlines() if line.startswith("#")]
+    back = told.partition("\nRoll back\n")[2].partition("\n\n")[0]
+    assert "as before: --mem-fraction-static 0.95" in " ".join(back.split())
+    assert max(len(line) for line in told.splitlines()) <= 80
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "disagree"),
+    [
+        (("does", "the default is 2.0"), ("does", "the default is 4.0"), True),
+        (("does", "it keeps the draft's KV"), ("does", "it does not keep the draft's KV"), True),
+        (("does", "copies prefixes back"), ("contradicts", "each rank looks at the whole host's memory"), False),
+        (("does", "the default is 2.0"), ("constraint", "it must be larger than 1"), False),
+        (("does", "the default is 2.0"), ("does", "the default is 2.0"), False),
+    ],
+)
+def test_findings_disagree_only_about_one_measure_of_one_option(
+    one: tuple[str, str], other: tuple[str, str], disagree: bool
+) -> None:
+    findings = tuple(
+        Finding.model_validate({"question": "1", "subject": "--hicache-ratio", "kind": kind, "text": text})
+        for kind, text in (one, other)
+    )
+    case = Case.fold([Opened(id="ses_01TESTTESTTEST00", role="session", text="slow")])
+    for number, finding in enumerate(findings):
+        case.apply(Reported(task=f"ses_{number}", findings=(finding,)))
+    assert bool(compare(case).contradictions) is disagree
+    assert all(one[1] in text and other[1] in text for text in compare(case).contradictions)
