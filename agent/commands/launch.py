@@ -42,6 +42,8 @@ class Deployed:
 def check(command: str | None, version: str | None, host: str | None, path: Path | None, as_json: bool) -> int:
     """Check the launch command COMMAND (quote it; `-` reads standard input) against a version.
 
+    A unit, compose file, manifest or script may stand for it: `sglscout check - <FILE`.
+
     Without COMMAND, what --host runs is checked against the tree it was started from, patched or not.
     """
     from agent.deployed import differs
@@ -55,7 +57,7 @@ def check(command: str | None, version: str | None, host: str | None, path: Path
         raise UsageError("there is no launch command to check.", "Give it in quotes, `-`, or --host H alone.")
     catalogue, rules, source = _judge(deployed, version, path)
     text = sys.stdin.read() if command == "-" else command
-    found = checked(parse_launch(text, catalogue), catalogue, rules)
+    found = checked(parse_launch(_words(text), catalogue), catalogue, rules)
     local = differs(source) if source is not None else ()
     if as_json:
         document: dict[str, Any] = {"version": catalogue.version, "problems": [each.document() for each in found]}
@@ -70,6 +72,17 @@ def check(command: str | None, version: str | None, host: str | None, path: Path
             say(f"the tree of {host} is not the release {catalogue.version}: {', '.join(local)}")
         _say_problems(found, f"sglang {catalogue.version} takes this command as it stands.")
     return 3 if any(problem.severity == "error" for problem in found) else 0
+
+
+def _words(text: str) -> str | tuple[str, ...]:
+    """A command as typed; of a file that holds one (a unit, a compose file, a manifest, a script) its words."""
+    from tools.advice import launch_in
+
+    launch = launch_in(text) if "\n" in text.strip() else None
+    if launch is None:
+        return text
+    begins = launch.words[launch.entry - 1].text if launch.entry else ""
+    return ("sglang", "serve" if begins == "serve" else "sglang.launch_server", *launch.options)
 
 
 def _judge(
@@ -153,9 +166,10 @@ def upgrade(before: str, after: str, command: str | None, as_json: bool) -> int:
     result = compare(old, new)
     problems: tuple[Problem, ...] = ()
     if command is not None:
-        _, problems = for_command(command, old, new, result, new_rules)
+        words = _words(command)
+        _, problems = for_command(words, old, new, result, new_rules)
         if old_source is not None and new_source is not None:
-            problems += asyncio.run(pool_notes(parse_launch(command, old), old_source, new_source))
+            problems += asyncio.run(pool_notes(parse_launch(words, old), old_source, new_source))
     if as_json:
         print_document(
             {

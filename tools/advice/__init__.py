@@ -9,7 +9,7 @@ from tools.advice.change import Change, Checked, Problem, Refusal, Valid
 from tools.advice.check import check, options_after
 from tools.advice.command import Flag
 from tools.advice.errors import LaunchUnreadable
-from tools.advice.launch import Form, Launch, launch_from, parse_launch
+from tools.advice.launch import Form, Launch, launch_from, launch_in, parse_launch
 from tools.advice.patch import Patch, patch, word_diff
 from tools.advice.source_flags import Flags
 from tools.advice.stages import Restart, Stage, plan_after, restart_cost
@@ -34,6 +34,7 @@ __all__ = [
     "Verified",
     "check",
     "launch_from",
+    "launch_in",
     "options_after",
     "parse_launch",
     "patch",

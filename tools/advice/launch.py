@@ -426,26 +426,30 @@ def launch_from(evidence: Iterable[Evidence], facts: Facts | None = None) -> Lau
                     return launch
     for item in reversed(taken):
         if item.probe in ("command", "pasted") and len(item.text) <= _LONGEST:
-            launch = _guess(item)
+            launch = launch_in(item.text, (item.id,))
             if launch is not None:
                 return launch
     argv = facts.get("launch_argv") if facts is not None else None
     return _try("shell", str(argv.value), "", (argv.source.partition(":")[0],)) if argv is not None else None
 
 
-def _guess(item: Evidence) -> Launch | None:
-    """The form of text that nobody labelled."""
-    if re.search(r"^ExecStart=", item.text, re.M):
-        return _try("systemd", item.text, "", (item.id,))
-    if item.text.lstrip().startswith(("[{", "[\n", "{")) and _is_json(item.text):
-        return _try("docker", item.text, "", (item.id,))
-    if re.search(r"^services:", item.text, re.M):
-        return _try("compose", item.text, "", (item.id,))
-    if re.search(r"^\s*kind:", item.text, re.M) and "containers:" in item.text:
-        return _try("kubernetes", item.text, "", (item.id,))
-    if re.search(r"\bdocker run\b", item.text):
-        return _try("docker", item.text, "", (item.id,))
-    return _try("script" if item.text.startswith("#!") else "shell", item.text, "", (item.id,))
+def launch_in(text: str, sources: tuple[str, ...] = ()) -> Launch | None:
+    """The launch command in text of a form that nobody named: a unit, a compose file, a manifest, a script, a line."""
+    return _try(_form_of(text), text, "", sources)
+
+
+def _form_of(text: str) -> Form:
+    if re.search(r"^ExecStart=", text, re.M):
+        return "systemd"
+    if text.lstrip().startswith(("[{", "[\n", "{")) and _is_json(text):
+        return "docker"
+    if re.search(r"^services:", text, re.M):
+        return "compose"
+    if re.search(r"^\s*kind:", text, re.M) and "containers:" in text:
+        return "kubernetes"
+    if re.search(r"\bdocker run\b", text):
+        return "docker"
+    return "script" if text.startswith("#!") else "shell"
 
 
 def _is_json(text: str) -> bool:

@@ -51,6 +51,20 @@ def test_check_reads_a_command() -> None:
     assert document("check", command, "--version", "0.5.9")["problems"][0]["kind"] == "foreign"
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[Service]\nExecStart=/v/sglang serve a/b \\\n  --tp 8 --page-size 0\n\n[Install]\nAlias=y\n",
+        "services:\n  llm:\n    command: >-\n      sglang serve a/b\n      --page-size 0 --tp 8\n    image: z\n",
+        '#!/bin/bash\nset -e\nA=(--page-size 0)\npython -m sglang.launch_server --model-path m --tp 8 "${A[@]}"\n',
+        "sglang serve a/b \\\n  --page-size 0 \\\n  --tp 8",
+    ],
+)
+def test_check_reads_the_file_that_holds_the_command(text: str) -> None:
+    problems = document("check", text, "--version", "0.5.9")["problems"]
+    assert [(each["kind"], each["flag"]) for each in problems] == [("value", "--page-size"), ("abbreviation", "--tp")]
+
+
 def test_upgrade_is_one_document() -> None:
     found = document("upgrade", "0.5.9", "0.5.23", "--for", "sglang serve --model-path m --cuda-graph-max-bs 8")
     assert found["problems"][0]["instead"] == "--cuda-graph-max-bs-decode"
