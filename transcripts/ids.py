@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import time
 from datetime import UTC, datetime
 from typing import Final
 
 _ALPHABET: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_FORM: Final = re.compile(f"ses_[{_ALPHABET}]*")
 _TIME_LETTERS: Final = 10
 _RANDOM_LETTERS: Final = 6
 
@@ -38,4 +40,4 @@ def when(identity: str) -> str:
 
 def is_id(text: str) -> bool:
     """Whether the text has the form of an id, whole or a beginning of one."""
-    return text.startswith("ses_") and all(letter in _ALPHABET for letter in text[4:])
+    return _FORM.fullmatch(text) is not None
