@@ -35,6 +35,20 @@ QUERIES: tuple[tuple[str, dict[str, Any], tuple[str, ...]], ...] = (
     ("naïve|—", {}, ()),
     (r"^\s+# TODO\(\w+\)", {}, ()),
     ("zzz_nothing_is_called_this", {}, ()),
+    ("#", {"kind": "h"}, ("-t", "h")),
+    ("x", {"kind": "config"}, ("-t", "config")),
+    ("import", {"globs": ["*.py", "!*.py", "scheduler.py"]}, ("-g", "*.py", "-g", "!*.py", "-g", "scheduler.py")),
+    ("import", {"globs": ["**/{__init__,utils}.py"]}, ("-g", "**/{__init__,utils}.py")),
+    ("import", {"globs": ["[!a-m]*.py"]}, ("-g", "[!a-m]*.py")),
+    ("import", {"globs": ["?????.py"]}, ("-g", "?????.py")),
+    ("x", {"globs": ["srt/layers/moe/"]}, ("-g", "srt/layers/moe/")),
+    (r"\bmem_fraction_static\b", {"globs": ["/srt/*.py"]}, ("-g", "/srt/*.py")),
+    ("logger.warning(", {"literal": True, "context": 3}, ("-F", "-C3")),
+    ("--tp", {"literal": True}, ("-F",)),
+    (r"\p{Han}+", {"kind": "py"}, ("-t", "py")),
+    (r"(?x) cuda \s* graph", {}, ()),
+    ("^$", {"path": "srt/managers/scheduler.py"}, ("srt/managers/scheduler.py",)),
+    (" $", {}, ()),
 )
 
 MULTILINE: tuple[tuple[str, dict[str, Any], tuple[str, ...]], ...] = (
@@ -43,4 +57,9 @@ MULTILINE: tuple[tuple[str, dict[str, Any], tuple[str, ...]], ...] = (
     (r"logger\.warning\(\n\s+\"[A-Z]\w+ [^\n]*hierarchical", {}, ()),
     (r"@dataclass\nclass \w+", {"path": "srt/managers"}, ("srt/managers",)),
     ("import torch\nimport triton\n", {"literal": True}, ("-F",)),
+    (r"if self\.\w+:\n\s+raise", {}, ()),
+    (r"(?s)class \w+Pool.{0,200}def __init__", {"path": "srt/mem_cache"}, ("srt/mem_cache",)),
+    (r"return\s+None\s+def", {"context": 1}, ("-C1",)),
+    (r"^$\n^$", {"path": "srt/managers"}, ("srt/managers",)),
+    (r"\A#", {}, ()),
 )
