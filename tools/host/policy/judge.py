@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tools.host.policy import paths
-from tools.host.policy.catalogue import ENTRIES, HTTP_READER_ONLY, REFUSED, WRAPPERS, Wrapper
+from tools.host.policy.catalogue import ENTRIES, HTTP_READER_ONLY, WRAPPERS, Wrapper, changes, refused
 from tools.host.policy.grammar import Refused, parse
 from tools.host.policy.options import Entry, read
 from tools.host.policy.send import regenerate
@@ -19,6 +19,7 @@ from tools.host.policy.verdict import Finding, Privacy, Stage, Verdict, ask, den
 
 _SYSTEM_FOLDERS: Final = frozenset({"/usr/bin", "/bin", "/usr/sbin", "/sbin"})
 _LOOSE_FOLDERS: Final = re.compile(r"/(tmp|var/tmp|dev/shm|home|root|run|proc)(/|$)")
+SGLANG_PORTS: Final = frozenset({30000})  # sglang 0.5.9 srt/server_args.py:311
 _PRIVACY: Final[dict[Privacy, int]] = {"plain": 0, "redact": 1, "ask": 2}
 
 
@@ -31,9 +32,10 @@ class _Judged:
     paths: tuple[str, ...] = ()
 
 
-def judge(command: str, *, user: str = "root", reader: bool = False) -> Verdict:
+def judge(command: str, *, user: str = "root", reader: bool = False, ports: frozenset[int] = SGLANG_PORTS) -> Verdict:
     """The verdict on one command line for the login `user`.
 
+    `ports` are those at which the server was found on the host; without a host it is SGLang's own default.
     `reader` is set by the program's own probes alone, never for text from a model: it lets through what is allowed only
     because the probe's parser takes the keys out (SGLang's server info).
     """
@@ -42,7 +44,7 @@ def judge(command: str, *, user: str = "root", reader: bool = False) -> Verdict:
     except Refused as refused:
         return Verdict("deny", f"[{refused.tag}] {refused.why}", refused.position, (), "", "plain", command, user)
     plan = tuple(Stage(tuple(word.text for word in call.words), call.joined, call.stderr) for call in calls)
-    verdict = judge_stages(plan, asked=command, user=user, reader=reader)
+    verdict = judge_stages(plan, asked=command, user=user, reader=reader, ports=ports)
     open_words = {word.text for call in calls for word in call.words if word.glob}
     quoted = next((word for call in calls for word in call.words if word.glob and word.text not in verdict.paths), None)
     if quoted is not None and verdict.kind != "deny":
@@ -51,9 +53,16 @@ def judge(command: str, *, user: str = "root", reader: bool = False) -> Verdict:
     return replace(verdict, globs=tuple(path for path in verdict.paths if path in open_words))
 
 
-def judge_stages(plan: Sequence[Stage], *, asked: str = "", user: str = "root", reader: bool = False) -> Verdict:
+def judge_stages(
+    plan: Sequence[Stage],
+    *,
+    asked: str = "",
+    user: str = "root",
+    reader: bool = False,
+    ports: frozenset[int] = SGLANG_PORTS,
+) -> Verdict:
     """The verdict on stages that are argv already."""
-    judged = [_judge_stage(stage, reader) for stage in plan]
+    judged = [_judge_stage(stage, reader, ports) for stage in plan]
     findings = [finding for stage in judged for finding in stage.findings]
     findings.extend(_between(plan, judged))
     done = tuple(replace(stage, argv=result.argv) for stage, result in zip(plan, judged, strict=True))
@@ -73,22 +82,26 @@ def judge_stages(plan: Sequence[Stage], *, asked: str = "", user: str = "root", 
         user=user,
         plan=done,
         paths=tuple(dict.fromkeys(path for stage in judged for path in stage.paths)),
+        ports=ports,
     )
 
 
-def _judge_stage(stage: Stage, reader: bool) -> _Judged:
+def _judge_stage(stage: Stage, reader: bool, ports: frozenset[int]) -> _Judged:
     program, *rest = stage.argv
     name = program.rpartition("/")[2]
     findings = [*_program(program, name)]
     arguments = tuple(rest)
-    if wrapper := WRAPPERS.get(name):
-        return _unwrap(stage, wrapper, findings, reader)
-    if (refusal := REFUSED.get(name)) is not None:
+    wrapper = WRAPPERS.get(name)
+    if wrapper is not None and (name not in ENTRIES or wrapper.inner(arguments)):
+        return _unwrap(stage, wrapper, findings, reader, ports)
+    if name not in ENTRIES and (refusal := refused(name)) is not None:
         return _Judged(stage.argv, (refusal, *findings), None)
     entry = ENTRIES.get(name)
     if entry is None:
         if any(map(paths.mentions_secret, arguments)):
             findings.append(deny("secret", f"{name} is given a file that holds keys"))
+        if changes(arguments):
+            findings.append(deny("mutate", f"{name} is not in the catalogue, and is told to change something"))
         findings.append(ask("unknown", f"{name} is not in the catalogue"))
         return _Judged(stage.argv, tuple(findings), None, "ask")
     if stage.joined == "|" and not entry.reads_input:
@@ -105,7 +118,9 @@ def _judge_stage(stage: Stage, reader: bool) -> _Judged:
                 stage.argv, (entry.unknown or deny("mutate", f"{name} {verb} is not a reading verb"), *findings), None
             )
     findings.extend(each.finding for each in {id(top): top, id(sub): sub}.values() if each.finding is not None)
-    parsed, problems = read(sub, arguments, stage.joined == "|")
+    # What the entry adds stands there already when a verdict is given anew on real paths.
+    given = tuple(word for word in arguments if word not in sub.adds or word in sub.options)
+    parsed, problems = read(sub, given, stage.joined == "|", ports)
     if reader:
         problems = [problem for problem in problems if problem is not HTTP_READER_ONLY]
     argv.extend(word for word in sub.adds if word not in arguments)
@@ -130,14 +145,14 @@ def _program(program: str, name: str) -> list[Finding]:
     return [ask("path", f"{program} is not where the system keeps {name}")]
 
 
-def _unwrap(stage: Stage, wrapper: Wrapper, findings: list[Finding], reader: bool) -> _Judged:
+def _unwrap(stage: Stage, wrapper: Wrapper, findings: list[Finding], reader: bool, ports: frozenset[int]) -> _Judged:
     """A wrapper is as bad as what it runs; one with any option not known here is refused."""
     inner = wrapper.inner(stage.argv[1:])
     if not inner:
         return _Judged(
             stage.argv, (deny("wrapper", f"{stage.argv[0]} is used in a way that is not read"), *findings), None
         )
-    judged = _judge_stage(replace(stage, argv=inner), reader)
+    judged = _judge_stage(replace(stage, argv=inner), reader, ports)
     kept = stage.argv[1 : len(stage.argv) - len(inner)]
     extra = (wrapper.finding,) if wrapper.finding else ()
     return replace(judged, argv=(wrapper.path, *kept, *judged.argv), findings=(*judged.findings, *findings, *extra))

@@ -39,12 +39,16 @@ Options = Mapping[str, Option]
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """Arguments read by an entry. `after_pipe`: the stage reads another stage's output. `paths`: those naming files."""
+    """Arguments read by an entry. `after_pipe`: the stage reads another stage's output. `paths`: those naming files.
+
+    `ports` are those at which the server that is looked at listens on the loopback address.
+    """
 
     used: tuple[tuple[str, str], ...]
     operands: tuple[str, ...]
     after_pipe: bool = False
     paths: tuple[str, ...] = ()
+    ports: frozenset[int] = frozenset()
 
     def has(self, *names: str) -> bool:
         return any(name in names for name, _ in self.used)
@@ -101,25 +105,33 @@ def valued(role: Role, names: str, *, optional: bool = False, peek: str = "") ->
 
 def never(tag: str, why: str, names: str, *, takes: bool = False) -> dict[str, Option]:
     """Options that deny the whole command. `takes`: they have a value."""
-    return {name: Option(_anything if takes else None, deny(tag, why)) for name in names.split()}
+    return {name: Option(_any_value if takes else None, deny(tag, why)) for name in names.split()}
 
 
 def asking(tag: str, why: str, names: str, *, takes: bool = False) -> dict[str, Option]:
     """Options that need the operator's yes."""
-    return {name: Option(_anything if takes else None, ask(tag, why)) for name in names.split()}
+    return {name: Option(_any_value if takes else None, ask(tag, why)) for name in names.split()}
 
 
-def _anything(_: str) -> None:
+def anything(_: str) -> Finding | None:
+    """Text that the command only compares or prints."""
     return None
 
 
-def read(entry: Entry, arguments: tuple[str, ...], after_pipe: bool) -> tuple[Parsed, list[Finding]]:
+def _any_value(_: str) -> None:
+    return None
+
+
+def read(
+    entry: Entry, arguments: tuple[str, ...], after_pipe: bool, ports: frozenset[int] = frozenset()
+) -> tuple[Parsed, list[Finding]]:
     """Arguments as the entry's grammar has them, and everything that speaks against them."""
     reader = _Reader(entry, arguments)
     reader.run()
     findings = reader.findings
-    plain = Parsed(tuple(reader.used), tuple(reader.operands), after_pipe)
+    plain = Parsed(tuple(reader.used), tuple(reader.operands), after_pipe, ports=ports)
     operands = plain.operands
+    findings.extend(_secrets_named(entry, plain))
     if entry.first is not None and not plain.has(*entry.instead):
         if not operands:
             findings.append(deny("operand", "the pattern or script is missing"))
@@ -140,6 +152,17 @@ def read(entry: Entry, arguments: tuple[str, ...], after_pipe: bool) -> tuple[Pa
     if entry.check is not None:
         findings.extend(entry.check(parsed))
     return parsed, findings
+
+
+def _secrets_named(entry: Entry, parsed: Parsed) -> Iterable[Finding]:
+    """A file of keys, whatever option or place it is given in; what is only compared or printed passes."""
+    skipped = 1 if entry.first is not None and not parsed.has(*entry.instead) else 0
+    words = [value for name, value in parsed.used if (known := entry.options.get(name)) and known.role is not anything]
+    words += parsed.operands[skipped:] if entry.operands is not anything else ()
+    for word in words:
+        if paths.mentions_secret(word):
+            yield deny("secret", f"{word} names a file that holds keys")
+            return
 
 
 class _Reader:

@@ -21,9 +21,11 @@ _SECRET: Final = re.compile(
     |/\.(ssh|gnupg|aws|azure|kube|docker|config/gcloud|config/gh|config/rclone|oci|vault-token|netrc|pgpass|my\.cnf
         |git-credentials|npmrc|pypirc|boto|s3cfg|htpasswd|env|password-store)(/|$|\.|-)
     |^(/var)?/run/(secrets|credentials|user)(/|$)
-    |^/var/lib/(kubelet|docker|containerd|systemd/credential|sss|private|cloud)(/|$)
+    |^/var/lib/(kubelet|docker|containerd|systemd/credential|sss|private|cloud|rancher|vault|etcd|mysql|postgresql)(/|$)
     |huggingface/(token|stored_tokens)$ | (^|/)hf_token$
-    |\.(pem|key|p12|pfx|jks|keystore|kdbx|ovpn|ppk|gpg|env|token|secret)$
+    |\.(pem|keys?|p12|pfx|jks|keystore|keyring|kdbx|ovpn|ppk|gpg|env|token|secret|sock|socket)$
+    |/token(\.txt)?$ | [_.-]passwd$ | /(debian\.cnf|slurmdbd\.conf|iscsid\.conf|passwd\.client|pg_hba\.conf)$
+    |(^|[/_.-])(api|auth|access|bearer|hf|huggingface|service|admin|join|bot|session|refresh)[_-]?tokens?([/_.-]|$)
     |/id_(rsa|dsa|ecdsa|ed25519)(_sk)?$
     |(^|[/_.-])(g?shadow|secrets?|passwords?|passwd-|credentials?|apikeys?|api[_-]keys?|private[_-]?keys?|kubeconfig
         |authorized_keys|htpasswd)([/_.-]|$)

@@ -57,7 +57,7 @@ def settle(verdict: Verdict, found: Mapping[str, tuple[str, ...]]) -> Verdict:
                 return _denied(verdict, f"[limit] {word} names {len(real)} files; the limit is {LIMIT_MATCHES}")
             argv.extend(real or (word,))
         stages.append(replace(stage, argv=tuple(argv)))
-    settled = judge_stages(tuple(stages), asked=verdict.asked, user=verdict.user)
+    settled = judge_stages(tuple(stages), asked=verdict.asked, user=verdict.user, ports=verdict.ports)
     if settled.kind == "allow" and verdict.kind == "ask":
         return replace(settled, kind="ask", reason=verdict.reason)
     return settled

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from tools.host.policy.options import Role
+from tools.host.policy.options import anything as anything
 from tools.host.policy.verdict import Finding, deny
 
 
@@ -38,11 +39,6 @@ def choice(names: str) -> Role:
         return deny("operand", f"{odd[0]!r} is not one of: {', '.join(sorted(known))}") if odd else None
 
     return role
-
-
-def anything(_: str) -> Finding | None:
-    """Text that the command only compares or prints."""
-    return None
 
 
 word = matching(r"[A-Za-z0-9][A-Za-z0-9_.,:@%+-]*", "a plain word")

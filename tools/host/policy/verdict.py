@@ -58,7 +58,7 @@ class Verdict:
     None. `stages` are the argv tuples that were judged. `command` is the string to send, "" for deny. `privacy` says
     how careful the output is to be treated: every output is redacted, "redact" marks command lines and logs that
     commonly hold keys. `paths` are the words to look up on the host before running (see `resolve`), `globs` those of
-    them that name several files.
+    them that name several files. `ports` are those of the server that the verdict was given for.
     """
 
     kind: Kind
@@ -72,3 +72,4 @@ class Verdict:
     plan: tuple[Stage, ...] = ()
     paths: tuple[str, ...] = ()
     globs: tuple[str, ...] = ()
+    ports: frozenset[int] = frozenset()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.needs import shared
-from tools.host.policy import judge, score
+from tools.host.policy import judge, score, settle
 
 
 def test_every_row_of_the_table_is_right() -> None:
@@ -14,6 +16,34 @@ def test_every_row_of_the_table_is_right() -> None:
     assert result.wrong == ()
     assert result.unsafe == 0
     assert result.n > 250
+
+
+def test_every_row_of_our_own_table_is_right() -> None:
+    """Programs of the catalogue with their dangerous options, files of keys by every road, words of the shell."""
+    lines = Path(__file__).with_name("more-cases.tsv").read_text(encoding="utf-8").splitlines()
+    result = score(lines)
+    assert result.wrong == ()
+    assert result.n > 1_400
+
+
+@pytest.mark.parametrize(
+    ("ports", "url", "kind"),
+    [
+        ({31000}, "http://127.0.0.1:31000/metrics", "allow"),
+        ({31000}, "http://[::1]:31000/health", "allow"),
+        ({31000}, "http://127.0.0.1:30000/metrics", "ask"),
+        ({30000, 30001}, "http://127.0.0.1:30001/metrics", "allow"),
+        (set(), "http://127.0.0.1:30000/metrics", "ask"),
+        ({80}, "http://127.0.0.1/health", "allow"),
+        ({31000}, "http://127.0.0.1:31000/flush_cache", "deny"),
+        ({31000}, "http://10.0.0.7:31000/metrics", "ask"),
+        ({99999}, "http://127.0.0.1:99999/metrics", "deny"),
+    ],
+)
+def test_only_the_port_at_which_the_server_was_found_is_asked_silently(ports: set[int], url: str, kind: str) -> None:
+    verdict = judge(f"curl -s '{url}'", ports=frozenset(ports))
+    assert verdict.kind == kind
+    assert settle(verdict, {}).kind == kind
 
 
 @pytest.mark.parametrize(

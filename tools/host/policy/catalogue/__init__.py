@@ -20,7 +20,7 @@ from tools.host.policy.catalogue import (
 )
 from tools.host.policy.catalogue.http import READER_ONLY as HTTP_READER_ONLY
 from tools.host.policy.catalogue.packages import ENTRIES as _PACKAGES
-from tools.host.policy.catalogue.refused import REFUSED
+from tools.host.policy.catalogue.refused import changes, refused
 from tools.host.policy.catalogue.wrappers import WRAPPERS, Wrapper
 from tools.host.policy.options import Entry
 
@@ -39,4 +39,4 @@ ENTRIES: Final[dict[str, Entry]] = {
     **_PACKAGES,
 }
 
-__all__ = ["ENTRIES", "HTTP_READER_ONLY", "REFUSED", "WRAPPERS", "Wrapper"]
+__all__ = ["ENTRIES", "HTTP_READER_ONLY", "WRAPPERS", "Wrapper", "changes", "refused"]

@@ -18,6 +18,13 @@ _BYTES: Final = matching(r"\d{1,6}|\d{1,3}k|\d{1,3}K", "a number of bytes under 
 _COPIES: Final = "writes a file"
 
 
+def _lines(value: str) -> Finding | None:
+    """How many lines; from a line on to the end is the whole of what may grow without bound."""
+    if value.startswith("+"):
+        return _BOUND(value[1:]) or ask("cost", f"from line {value[1:]} on everything comes")
+    return _BOUND(value)
+
+
 def _needs_operand(parsed: Parsed) -> Iterable[Finding]:
     if not parsed.operands and not parsed.after_pipe:
         yield deny("operand", "name the path")
@@ -118,7 +125,7 @@ _CAT: Final = Entry(
 )
 _ENDS: Final = {
     **flags("-q -v -z --quiet --verbose"),
-    **valued(_BOUND, "-n --lines -#"),
+    **valued(_lines, "-n --lines -#"),
     **valued(_BYTES, "-c --bytes"),
 }
 
@@ -252,6 +259,7 @@ ENTRIES: Final = {
         {**flags("-u -q -b -w -B -i -y -s -a"), **asking("load", "walks both trees", "-r --recursive -N")},
         operands=paths.content,
         most=2,
+        recurses=("-r", "--recursive"),
         check=_needs_operand,
         privacy="redact",
     ),

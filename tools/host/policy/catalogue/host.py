@@ -140,7 +140,7 @@ ENTRIES: Final = {
         unknown=deny("exec", "numactl runs its operand"),
         most=0,
     ),
-    "numastat": Entry("/usr/bin/numastat", {**flags("-c -m -n -v -z -s"), **valued(pid, "-p")}, operands=pid, most=2),
+    "numastat": Entry("/usr/bin/numastat", {**flags("-c -m -n -v -z -s"), **valued(pid, "-p")}, operands=word, most=2),
     "vmstat": Entry(
         "/usr/bin/vmstat",
         {
@@ -214,6 +214,7 @@ ENTRIES: Final = {
     "chronyc": Entry(
         "/usr/bin/chronyc",
         flags("-n"),
+        check=lambda _: [deny("pager", "without a verb it takes commands")],
         verbs={verb: Entry("") for verb in ("tracking", "sources", "sourcestats", "activity")},
     ),
     "df": Entry(

@@ -16,6 +16,8 @@ from tools.host.policy.verdict import Finding, ask, deny
 
 READER_ONLY: Final = ask("secret", "the answer holds the API keys: the built-in reader takes them out")
 
+HTTP_PORT: Final = 80
+HIGHEST_PORT: Final = 65_535
 _SAFE: Final = frozenset(
     {
         "/health",
@@ -47,10 +49,10 @@ def _curl(parsed: Parsed) -> Iterable[Finding]:
     if len(parsed.operands) != 1:
         yield deny("net", "exactly one URL is accepted")
     for url in parsed.operands:
-        yield from _judge_url(url)
+        yield from _judge_url(url, parsed.ports)
 
 
-def _judge_url(url: str) -> Iterable[Finding]:
+def _judge_url(url: str, ports: frozenset[int]) -> Iterable[Finding]:
     found = _URL.fullmatch(url)
     if found is None:
         yield deny("net" if url.startswith("http") else "secret", f"{url} is not a plain http URL")
@@ -61,6 +63,10 @@ def _judge_url(url: str) -> Iterable[Finding]:
     elif host == "localhost" or is_private(host):
         if host not in {"127.0.0.1", "[::1]"}:
             yield ask("net", f"{host} is not the loopback address as a literal")
+        elif int(found["port"] or HTTP_PORT) > HIGHEST_PORT:
+            yield deny("net", f"{found['port']} is no port")
+        elif (port := int(found["port"] or HTTP_PORT)) not in ports:
+            yield ask("net", f"port {port} is not the one at which the server was found")
     else:
         yield deny("net", f"{host} lies outside: what is sent there leaves the network")
     yield from _judge_path(path, found["query"] or "")

@@ -26,9 +26,9 @@ _OTHER_ROOT: Final = never(
 
 
 def _journal(parsed: Parsed) -> Iterable[Finding]:
-    if not parsed.has("--no-pager"):
+    if not parsed.has("--no-pager", "--disk-usage", "--verify"):
         yield _PAGER
-    short = ("--list-boots", "--disk-usage", "--header", "-N", "--fields", "-F", "--field")
+    short = ("--list-boots", "--disk-usage", "--header", "-N", "--fields", "-F", "--field", "--verify")
     if not parsed.has("-n", "--lines", *short):
         yield ask("cost", "without -n the whole journal comes: bound it")
 
@@ -144,6 +144,11 @@ def _analyze(parsed: Parsed) -> Iterable[Finding]:
         yield deny("mutate", f"systemd-analyze {verb} is not a reading verb")
     elif verb == "cat-config":
         yield ask("scope", "prints any configuration")
+        for name in parsed.operands[1:]:
+            if name.startswith("/"):
+                yield from filter(None, [paths.content(name)])
+            elif not re.fullmatch(r"systemd/[a-z][\w.-]*", name):
+                yield deny("scope", f"{name} is not a configuration of systemd")
     else:
         yield from filter(None, map(unit, parsed.operands[1:]))
 

@@ -74,7 +74,7 @@ def _ethtool(parsed: Parsed) -> Iterable[Finding]:
         yield deny("operand", "name the device")
 
 
-def _arp(parsed: Parsed) -> Iterable[Finding]:
+def _names_looked_up(parsed: Parsed) -> Iterable[Finding]:
     if not parsed.has("-n"):
         yield ask("net", "without -n names are looked up on the network")
 
@@ -138,15 +138,17 @@ ENTRIES: Final = {
             **flags("-t -l -n -p -u -a -s -i -r -e -g -x -W -4 -6 -o"),
             **never("hang", "repeats for ever", "-c --continuous"),
         },
+        check=_names_looked_up,
     ),
     "ip": Entry(
         "ip",
         {
             **flags(
                 "-s -d -br -brief -4 -6 -o -j -p -h -stats -statistics -details -oneline -json -pretty"
-                " -human -c -color -N -r"
+                " -human -c -color -N"
             ),
             **valued(matching(r"inet|inet6|link", "a family"), "-f -family"),
+            **never("net", "looks names up", "-r -resolve"),
             **never(
                 "exec",
                 "runs a file of commands, or in another namespace",
@@ -180,8 +182,8 @@ ENTRIES: Final = {
         check=_ethtool,
         unknown=_CHANGES,
     ),
-    "arp": Entry("arp", flags("-n -a -e -v"), check=_arp),
-    "route": Entry("route", flags("-n -e -ee -4 -6"), check=_arp),
+    "arp": Entry("arp", flags("-n -a -e -v"), check=_names_looked_up),
+    "route": Entry("route", flags("-n -e -ee -4 -6"), check=_names_looked_up),
     "ifconfig": Entry("ifconfig", flags("-a -s"), operands=device, most=1),
     "ping": _PING,
     "ping6": _PING,

@@ -27,6 +27,8 @@ def _ps(parsed: Parsed) -> Iterable[Finding]:
 
 
 def _lsof(parsed: Parsed) -> Iterable[Finding]:
+    if not (parsed.has("-n") and parsed.has("-P")):
+        yield ask("net", "without -n and -P names are looked up on the network")
     if not parsed.has("-p", "-i", "-c") and not parsed.operands:
         yield ask("load", "walks the open files of every process: choose one with -p")
 
@@ -52,6 +54,10 @@ def _query_only(path: str, setting: str) -> Entry:
 def _strace(parsed: Parsed) -> Iterable[Finding]:
     if not parsed.has("-p", "--attach") or parsed.operands:
         yield _EXEC
+    if not parsed.has("-c"):
+        yield deny("secret", "without -c it prints what is read and written, and has no end")
+    if "1" in ",".join(parsed.values("-p", "--attach")).split(","):
+        yield deny("load", "attaches to the host's first process")
 
 
 def _perf(parsed: Parsed) -> Iterable[Finding]:

@@ -35,7 +35,8 @@ _AWK: Final = matching(
 _STEP: Final = r"(\.[A-Za-z_][A-Za-z0-9_]*\??|\.?\[(\d{0,6}|\"[A-Za-z0-9_.:-]+\")\]\??|\.\"[A-Za-z0-9_.:-]+\")"
 _PATH: Final = rf"(\.|{_STEP}+)"
 _JQ: Final = matching(
-    rf"{_PATH}( ?\| ?({_PATH}|keys|length|type|add|first|last|sort|unique|tojson|map\({_PATH}\)))*( ?, ?{_PATH})*",
+    rf"({_PATH}|keys|length|type)( ?\| ?({_PATH}|keys|length|type|add|first|last|sort|unique|tojson|map\({_PATH}\)))*"
+    rf"( ?, ?{_PATH})*",
     "a filter of paths, keys and length",
 )
 
