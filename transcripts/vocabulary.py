@@ -53,6 +53,15 @@ HOST: Final = {
     "disk_free_bytes": ("bytes", "free on a file system; scope the mount point"),
     "kernel_oom_kill": ("", "a process the kernel killed for memory, its name; scope pid"),
     "kernel_oom_constraint": ("", "whose limit it was: CONSTRAINT_NONE the host's, CONSTRAINT_MEMCG a cgroup's"),
+    "oom_victim": ("", "a process that the kernel or the node killed for memory, by name"),
+    "cgroup_limit_hits": ("events", "how often the cgroup reached its limit: `max` of memory.events"),
+    "disk_used_share": ("fraction", "used part of a file system; scope the mount point"),
+    "disk_busy_share": ("fraction", "busy share of a disk (%util of iostat); scope the device"),
+    "disk_reads_per_s": ("1/s", "reads of a disk; scope the device"),
+    "disk_writes_per_s": ("1/s", "writes of a disk; scope the device"),
+    "stored_files": ("files", "files counted in a folder"),
+    "connections": ("connections", "established connections to the server"),
+    "gpu_link": ("", "link between two GPUs as nvidia-smi topo prints it: NV4, PIX, PXB, PHB, NODE, SYS"),
     "probe_problem": ("", "why a probe brought nothing: missing, denied, timeout, refused; scope the probe"),
 }
 
@@ -178,6 +187,26 @@ LOAD: Final = {
     "retraction_aborts": ("requests", "requests aborted by retraction"),
 }
 
+# What an operator measured or counted himself; it holds whether or not the server was seen busy.
+MEASURED: Final = {
+    "cached_step_tokens": ("tokens", "greatest common step of #cached-token over prefill lines of one request"),
+    "equal_prompts_missed": ("lines", "prefill lines of one equal length that found nothing cached; scope the length"),
+    "series_first": (
+        "",
+        "first value of a quantity measured in a table or row; scope hit_share, evicted, accept_len, rss_gib, ttft ...",
+    ),
+    "series_last": ("", "last value of it; scope likewise"),
+    "series_steady": ("", "whether it moved in one direction only; scope likewise"),
+    "speed_ratio": (
+        "x",
+        "speed with something over speed without it; scope kv_dtype, store, host_cache, draft, or none",
+    ),
+    "working_set_tokens": ("tokens", "conversations times their length, from a sentence"),
+    "bench_input_tokens": ("tokens", "prompt tokens that a benchmark sent"),
+    "bench_output_tokens": ("tokens", "tokens that a benchmark had generated"),
+    "tier_tokens": ("tokens", "tokens served by a tier; scope device, host, storage, computed"),
+}
+
 FAILURE: Final = {
     "oom_phase": (
         "",
@@ -212,8 +241,12 @@ FAILURE: Final = {
     "gpu0_extra_mib": ("MiB", "by how much the first GPU is fuller than the others"),
     "message": ("", "a message of the server, its runtime or the kernel; scope its name in the incident parser"),
     "symptom": ("", "what a sentence says happens; scope one of the terms of the incident parser"),
+    "stack_frame": ("", "function that a thread stood in or an error came from; scope its file"),
+    "pin_asked_bytes": ("bytes", "host memory that was asked to be pinned"),
+    "pin_taken_bytes": ("bytes", "host memory that was pinned for it"),
+    "ambiguous_with": ("", "options that an abbreviation could mean, blank between; scope the abbreviation"),
     "error_line": ("", "an error line kept as it is; scope its exception class"),
     "warning_line": ("", "a warning kept as it is"),
 }
 
-VOCABULARY: Final = MappingProxyType({**HOST, **SERVER, **BOOT, **LOAD, **FAILURE})
+VOCABULARY: Final = MappingProxyType({**HOST, **SERVER, **BOOT, **LOAD, **MEASURED, **FAILURE})

@@ -123,6 +123,16 @@ def fact(name: str, scope: str | None = None) -> Test:
     return _compare(name, scope, lambda _value: True)
 
 
+def fact_is(name: str, *scopes: str) -> Test:
+    """A fact of this name and one of these scopes, whatever its value."""
+
+    def test(view: View) -> Seen | None:
+        found = tuple(one for one in view.facts.all(name) if one.scope in scopes)
+        return _from(found, str(found[0].value)) if found else None
+
+    return test
+
+
 def _compare(name: str, scope: str | None, holds: Callable[[float], bool]) -> Test:
     def test(view: View) -> Seen | None:
         found = view.facts.get(name, scope)

@@ -95,6 +95,10 @@ def _instead(view: View, name: str) -> list[Proposal]:
             step(view, "set", new, kept if to is None else to, f"the new name of {name}")
             for new, to in RENAMED[name][1]
         ] or [step(view, "remove", name, None, "it is gone")]
+    meant = _meant(view, name)
+    if meant:
+        why = f"{name} is the beginning of several options now; this one is what it was"
+        return [step(view, "set", meant, kept, why), step(view, "remove", name, None, "it says no longer which")]
     if "_" in name and not nearest:
         nearest = name.replace("_", "-")
     if nearest:
@@ -110,6 +114,12 @@ def _instead(view: View, name: str) -> list[Proposal]:
             upgrade(f"or a version that has {name}"),
         ]
     return []
+
+
+def _meant(view: View, name: str) -> str:
+    """Of the options that an abbreviation could mean, the one for decode, which is what undivided ones governed."""
+    listed = view.facts.text("ambiguous_with", name).split()
+    return next((one for one in listed if one.endswith("-decode")), listed[0] if listed else "")
 
 
 def nearest_choice(value: str, choices: str) -> str:

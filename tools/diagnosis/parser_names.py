@@ -39,6 +39,7 @@ _REASONING = {
     "kimi": "kimi_k2",
     "deepseekr1": "deepseek-r1",
     "deepseekv3": "deepseek-v3",
+    "deepseekv4": "deepseek-v4",
     "glm": "glm45",
     "gptoss": "gpt-oss",
     "minimax": "minimax",

@@ -3,12 +3,30 @@
 from __future__ import annotations
 
 from tools.diagnosis.changes import plan, step
-from tools.diagnosis.clues import Clue, Entry, Seen, above, below, both, either, fact, flag, lacks, symptom
+from tools.diagnosis.clues import Clue, Entry, Seen, above, below, both, either, fact, flag, lacks, symptom, when
 from tools.diagnosis.conditions import HYBRID, SWA
+from tools.diagnosis.measured import fell, rose, traffic_exceeds_pool
 from tools.diagnosis.model import Actions, Question
 from tools.diagnosis.view import View
 
 _MISSES = either(symptom("forgets_conversations", "hit_rate_low"), below("cached_share", 0.2))
+_HITS_FALL = fell("hit_share", 0.6)
+_FEW_STATES = both(lacks(above("usage_max", 0.5, "state")), lacks(above("usage_max", 0.9, "")))
+# A model with recurrent state also shows by the settings that only such a model has.
+_HYBRID = either(
+    HYBRID, when(lambda view: bool(view.setting("--mamba-scheduler-strategy") or view.setting("--mamba-ssm-dtype")))
+)
+
+
+def _hits_at_chunks(view: View) -> Seen | None:
+    """Every hit ends at a multiple of the chunk: states are kept where a chunk ended."""
+    step_, chunk = (
+        view.number("cached_step_tokens"),
+        view.value("--chunked-prefill-size") or view.number("chunked_prefill_size"),
+    )
+    if not step_ or not chunk or step_ % chunk:
+        return None
+    return Seen(f"hits of whole chunks of {chunk:g}", view.sources("cached_step_tokens"))
 
 
 def _fell(view: View) -> Seen | None:
@@ -187,6 +205,13 @@ ENTRIES = (
                 "as more users came, or as evictions rose",
             ),
             Clue(2, both(_evicted, lacks(HYBRID)), "more was evicted than the pool holds"),
+            Clue(4, both(_HITS_FALL, rose("evicted", 2)), "measured side by side, hits fall as evictions rise"),
+            Clue(3, both(_HITS_FALL, lacks(rose("evicted", 2))), "the measured share of hits falls with the load"),
+            Clue(
+                2,
+                both(traffic_exceeds_pool, lacks(HYBRID), lacks(when(lambda view: view.hierarchical))),
+                "the conversations do not fit the pool together",
+            ),
             Clue(
                 3,
                 both(
@@ -207,11 +232,16 @@ ENTRIES = (
         against=(
             Clue(3, flag("--disable-radix-cache"), "prefix reuse is switched off"),
             Clue(2, symptom("unique_prompts"), "prompts are said to be unique"),
+            Clue(2, when(lambda view: view.hierarchical), "a host cache is on: what is lost is lost behind it"),
             Clue(2, both(above("cached_share", 0.7, "last"), lacks(_fell)), "most tokens are still found in the cache"),
             Clue(2, both(above("queue_p95", 1), above("usage_p95", 0.93)), "running requests fill the pool"),
             Clue(
                 2,
-                lacks(either(_fell, _evicted, symptom("hit_rate_fell", "forgets_conversations", "hit_rate_low"))),
+                lacks(
+                    either(
+                        _fell, _HITS_FALL, _evicted, symptom("hit_rate_fell", "forgets_conversations", "hit_rate_low")
+                    )
+                ),
                 "no sign that prefixes are lost",
             ),
         ),
@@ -243,6 +273,7 @@ ENTRIES = (
         against=(
             Clue(2.5, symptom("identical_prompt"), "even an identical prompt is not found"),
             Clue(2, symptom("requests_wait"), "requests wait"),
+            Clue(3, below("usage_max", 0.3, "state"), "most state slots are free"),
         ),
         neighbours=(
             ("cache.hybrid_state_boundary_by_design", "there even one conversation alone finds only whole boundaries"),
@@ -263,10 +294,16 @@ ENTRIES = (
         for_=(
             Clue(
                 4,
-                both(HYBRID, symptom("identical_prompt"), _MISSES),
+                both(_HYBRID, symptom("identical_prompt"), _MISSES),
                 "an identical prompt finds nothing on a model with state",
             ),
             Clue(3, both(HYBRID, symptom("hits_in_steps")), "hits come in whole steps"),
+            Clue(4, both(_HYBRID, _hits_at_chunks), "hits end where a chunk ended, whatever the prompt shares"),
+            Clue(
+                4,
+                both(_HYBRID, fact("equal_prompts_missed"), _FEW_STATES),
+                "prompts of one length find nothing while nearly every state slot is free",
+            ),
             Clue(1, both(HYBRID, symptom("identical_prompt")), "it is tested with an identical prompt"),
         ),
         settle=Question(

@@ -113,16 +113,34 @@ def _general_backend(view: View) -> Actions:
 
 
 def _parser(view: View) -> Actions:
-    typed = [name for name in ("--tool-call-parser", "--reasoning-parser") if view.typed(name)]
-    if len(typed) != 1:
-        typed = ["--tool-call-parser" if view.has("symptom", "tool_calls") else "--reasoning-parser"]
     why = "content, reasoning or tool calls land in the wrong field with another one"
     model = f"{view.facts.text('model_path')} {view.typed('--model-path')}"
-    changes = [
-        step(view, "set", name, parser_for(name, model) or "the parser made for this model family", why)
-        for name in typed
-    ]
+    changes = []
+    for name in _parsers_at_fault(view):
+        fit = parser_for(name, model) or "the parser made for this model family"
+        if fit == view.typed(name):
+            gone = "it is the one for this family, and still takes what is not its own; leave the text as it comes"
+            changes.append(step(view, "remove", name, None, gone))
+        else:
+            changes.append(step(view, "set", name, fit, why))
     return plan(*changes, never=NOT_MEMORY)
+
+
+_REASONING, _TOOLS = "--reasoning-parser", "--tool-call-parser"
+
+
+def _parsers_at_fault(view: View) -> list[str]:
+    """The parser of the field that is wrong; where only one is set or the fields do not tell, that one."""
+    if view.has("symptom", "answer_in_reasoning") and not view.has("symptom", "call_in_content"):
+        return [_REASONING]
+    if view.has("symptom", "thoughts_in_content") and not view.has("symptom", "call_in_content"):
+        return [_REASONING]
+    if view.has("symptom", "call_in_content") and not view.has("symptom", "thoughts_in_content"):
+        return [_TOOLS]
+    typed = [name for name in (_TOOLS, _REASONING) if view.typed(name)]
+    if len(typed) == 1:
+        return typed
+    return [_TOOLS if view.has("symptom", "tool_calls") else _REASONING]
 
 
 def _nearest(view: View) -> Seen | None:
@@ -268,6 +286,14 @@ ENTRIES = (
                 "text lands in the wrong field",
             ),
             Clue(3, symptom("content_misplaced"), "text lands in the wrong field"),
+            Clue(
+                3,
+                both(
+                    symptom("answer_in_reasoning", "thoughts_in_content", "call_in_content"),
+                    lacks(symptom("content_misplaced")),
+                ),
+                "a field holds what belongs into another",
+            ),
             Clue(2, said("deprecated_parser"), "the parser's name has changed"),
         ),
         act=_parser,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from tools.diagnosis.changes import FRACTION, Forbidden, lower_fraction, plan, raise_fraction, scale, step, upgrade
 from tools.diagnosis.clues import (
     Clue,
@@ -19,6 +21,7 @@ from tools.diagnosis.clues import (
     symptom,
 )
 from tools.diagnosis.conditions import DRAFT
+from tools.diagnosis.measured import slower_with
 from tools.diagnosis.model import Actions, Proposal, Question
 from tools.diagnosis.view import View
 
@@ -68,18 +71,40 @@ def _draft_share(view: View) -> Seen | None:
     return Seen(f"draft {draft:g} GiB, target {target:g} GiB", view.sources("weights_gib"))
 
 
+def _same_class(view: View) -> Seen | None:
+    """The draft loaded as the target's own class: the target's checkpoint was read a second time."""
+    target, draft = view.facts.text("model_class", ""), view.facts.text("model_class", "draft")
+    if not target or target != draft:
+        return None
+    return Seen(f"both are {target}", view.sources("model_class"))
+
+
+def _target_as_draft(view: View) -> bool:
+    """No draft checkpoint was named, or the target's own: EAGLE3 has no head inside the target to fall back to."""
+    path = view.setting("--speculative-draft-model-path")
+    return not path or path == view.typed("--model-path")
+
+
 def _small_draft(view: View) -> Actions:
+    changes: list[Proposal] = []
+    if _target_as_draft(view):
+        why = "without a path the target's own checkpoint is loaded as its draft; give the head made for this model"
+        head = "the draft head made for this model"
+        changes.append(step(view, "set", "--speculative-draft-model-path", head, why))
+        if view.typed("--speculative-algorithm"):
+            changes.append(
+                step(view, "remove", "--speculative-algorithm", None, "or serve without speculation until there is one")
+            )
+    else:
+        why = "a built-in head needs no second checkpoint; the path loads the full model again"
+        changes.append(step(view, "remove", "--speculative-draft-model-path", None, why))
+        changes.append(
+            lower_fraction(view, "or leave the whole draft its room", 0.1)
+            if not view.at_least(0, 5, 16)
+            else raise_fraction(view, "or let the static part hold the whole draft", 0.05)
+        )
     return plan(
-        step(
-            view,
-            "remove",
-            "--speculative-draft-model-path",
-            None,
-            "a built-in head needs no second checkpoint; the path loads the full model again",
-        ),
-        lower_fraction(view, "or leave the whole draft its room", 0.1)
-        if not view.at_least(0, 5, 16)
-        else raise_fraction(view, "or let the static part hold the whole draft", 0.05),
+        *changes,
         never=(("raise", "--max-running-requests", "more slots take from the same memory"),),
         alternatives=(("a draft checkpoint with only its own layers", "where the head is not built in"),),
     )
@@ -156,6 +181,15 @@ def _fewer_workers(view: View) -> Actions:
 _CHUNK: Forbidden = ("lower", "--chunked-prefill-size", "the helpers, not the model, take the memory")
 
 
+def _frontend_on_gpu(view: View) -> Seen | None:
+    """A process that is no scheduler holds gigabytes on a GPU: the tokenizer, which prepares images."""
+    for held in view.facts.all("gpu_process_mib"):
+        name = view.facts.text("gpu_process", held.scope)
+        if name and "scheduler" not in name and float(held.value) >= 2048 and "sglang" in name:
+            return Seen(f"{name}: {float(held.value):,.0f} MiB", (held.source,))
+    return None
+
+
 def _cpu_images(view: View) -> Actions:
     changes: list[Proposal] = []
     workers = view.value("--tokenizer-worker-num")
@@ -193,10 +227,18 @@ def _cpu_images(view: View) -> Actions:
     )
 
 
+def _no_direct_link(view: View) -> Seen | None:
+    found = view.facts.all("gpu_link")
+    if not found or any(str(one.value) in ("PIX", "PXB") or str(one.value).startswith("NV") for one in found):
+        return None
+    return Seen(f"link {found[0].value}", (found[0].source,))
+
+
 def _nccl(view: View) -> Actions:
+    peers = either(symptom("p2p"), _no_direct_link)
     device = symptom("network_device")(view) is not None
     changes = []
-    if device or not symptom("p2p")(view):
+    if device or not peers(view):
         changes.append(
             Proposal(
                 "env",
@@ -208,7 +250,7 @@ def _nccl(view: View) -> Actions:
                 "the network transport chosen does not work here; inside one node none is needed",
             )
         )
-    if not device and symptom("p2p")(view):
+    if not device and peers(view):
         changes.append(
             Proposal(
                 "env",
@@ -250,9 +292,26 @@ def _imbalance(view: View) -> Actions:
     )
 
 
+# What the refusal of a transfer calls the setting that differs.
+_NAMED = {
+    "--tp-size": r"different (?:attention )?tp|tp[ _]sizes?|tensor.parallel",
+    "--page-size": r"page[ _]?size",
+    "--kv-cache-dtype": r"kv[ _]?cache[ _]?dtype|\bdtype",
+}
+
+
+def _differ(view: View, name: str) -> bool:
+    """The message names this setting, or the roles were started with different values and a hang tells no more."""
+    messages = [str(one.value) for one in view.facts.all("message", "pd_state_mismatch")]
+    if messages:
+        return any(re.search(_NAMED[name], text, re.IGNORECASE) for text in messages)
+    return len(set(view.all_typed(name))) > 1
+
+
 def _same_roles(view: View) -> Actions:
     changes = []
-    if symptom("draft_on_one_role")(view) or said("pd_state_mismatch")(view):
+    state = any("component" in str(one.value) for one in view.facts.all("message", "pd_state_mismatch"))
+    if symptom("draft_on_one_role")(view) or state:
         changes.append(
             step(
                 view,
@@ -262,7 +321,17 @@ def _same_roles(view: View) -> Actions:
                 "the same speculative flags on both roles; the draft's layers take part in the transfer",
             )
         )
-    if view.all_typed("--context-length") or symptom("stragglers")(view) or not changes:
+    if _differ(view, "--tp-size") and not changes:
+        sizes = sorted({int(size) for size in view.all_typed("--tp-size") if size.isdigit()})
+        to = sizes[-1] if sizes else "the same on both roles"
+        why = "this transfer does not convert between parallel sizes; both roles take the same one"
+        changes.append(step(view, "set", "--tp-size", to, why))
+    for name in ("--page-size", "--kv-cache-dtype"):
+        if _differ(view, name) and not changes:
+            values = view.all_typed(name)
+            to_ = values[0] if values else "the same on both roles"
+            changes.append(step(view, "set", name, to_, "the roles must agree on what is transferred"))
+    if len(set(view.all_typed("--context-length"))) > 1 or symptom("stragglers")(view) or not changes:
         lengths = [int(value) for value in view.all_typed("--context-length") if value.isdigit()]
         changes.append(
             step(
@@ -298,6 +367,7 @@ ENTRIES = (
                 "it starts without the draft and not with it",
             ),
             Clue(2, both(DRAFT, symptom("no_cache_room")), "no room for the cache with a draft"),
+            Clue(2, both(phase("draft"), fact("graph_end_gib", "target")), "the target's graphs were captured already"),
         ),
         against=(
             Clue(2, phase("prefill", "graph_capture"), "it fails elsewhere"),
@@ -319,6 +389,8 @@ ENTRIES = (
         for_=(
             Clue(4, both(DRAFT, symptom("draft_full_size")), "the draft is as large as the target"),
             Clue(4, _draft_share, "the draft's weights come near the target's"),
+            Clue(3, _same_class, "the draft is an instance of the target's class"),
+            Clue(2, said("draft_class_wrong"), "what was loaded as a draft has no draft's methods"),
         ),
         against=(Clue(3, phase("draft"), "memory runs out while the draft is loaded"),),
         settle=Question("How much do the two weight loads take?", "both Load weight end lines: mem usage"),
@@ -367,12 +439,20 @@ ENTRIES = (
                 ),
                 "it is slower with an FP8 cache",
             ),
+            Clue(
+                5,
+                both(_FP8, slower_with("kv_dtype"), lacks(symptom("garbled_output"))),
+                "measured with both types, FP8 is the slower",
+            ),
         ),
         against=(
             Clue(2, said("fp8_fallback"), "the server changed the backend"),
             Clue(
                 3,
-                symptom("requests_wait", "long_prompts", "disk_busy", "host_cache", "draft_on"),
+                both(
+                    symptom("requests_wait", "long_prompts", "disk_busy", "host_cache", "draft_on"),
+                    lacks(slower_with("kv_dtype")),
+                ),
                 "another reason is named",
             ),
         ),
@@ -414,6 +494,16 @@ ENTRIES = (
                 "the first GPU carries image work",
             ),
             Clue(2, both(_WORKERS, symptom("image_work")), "several workers do image work"),
+            Clue(
+                4,
+                both(above("gpu0_extra_mib", 1024), symptom("images", "image_work"), lacks(_WORKERS)),
+                "the first GPU holds more than the others, and images are served",
+            ),
+            Clue(
+                3,
+                both(_frontend_on_gpu, symptom("images", "image_work")),
+                "the process that takes requests in holds GPU memory",
+            ),
         ),
         settle=Question("Which process on the first GPU grows with images?", "nvidia-smi while images are sent"),
         act=_cpu_images,
@@ -425,6 +515,21 @@ ENTRIES = (
             Clue(5, both(said("nccl_error"), lacks(said("nccl_shm", "shm_full"))), "NCCL reports an error"),
             Clue(2, symptom("network_device"), "a network device is named"),
             Clue(1.5, both(symptom("hangs"), symptom("p2p", "network_device")), "it hangs between ranks"),
+            Clue(
+                3,
+                both(
+                    said("nccl_init"),
+                    symptom("hangs"),
+                    setting_above("--tp-size", 2),
+                    lacks(either(fact("weights_before_gib"), fact("weights_after_gib"), fact("kv_pool"))),
+                ),
+                "ranks stop between the start of NCCL and the weights",
+            ),
+            Clue(
+                2,
+                both(_no_direct_link, either(symptom("hangs"), said("nccl_timeout", "watchdog"))),
+                "the GPUs reach each other over the host bridge only",
+            ),
         ),
         against=(Clue(4, said("nccl_shm", "shm_full"), "shared memory is what failed"),),
         settle=Question("Which device and transport does NCCL_DEBUG=INFO name?", "the log with NCCL_DEBUG=INFO"),

@@ -7,6 +7,7 @@ from tools.diagnosis.clues import (
     Clue,
     Entry,
     Seen,
+    above,
     both,
     either,
     flag,
@@ -19,8 +20,20 @@ from tools.diagnosis.clues import (
     when,
 )
 from tools.diagnosis.conditions import KILLED
+from tools.diagnosis.host_memory import limit_binds, little_of_the_host, others_die, room_for_pools
+from tools.diagnosis.measured import (
+    disk_saturated,
+    disk_writes,
+    metric_at_least,
+    metric_is_zero,
+    mostly_generates,
+    same_with,
+    serves_mostly,
+    slower_with,
+    stands_in,
+)
 from tools.diagnosis.model import Actions, Proposal, Question
-from tools.diagnosis.sums import host_room_gb
+from tools.diagnosis.sums import hicache_ratio_that_fits, host_room_gb
 from tools.diagnosis.view import View
 
 _ON = either(when(lambda view: view.hierarchical), symptom("host_cache"), said("host_pool_allocated"))
@@ -33,7 +46,7 @@ def _oversubscribed(view: View) -> Seen | None:
     """Ranks times the printed pool size against what the host has."""
     each = view.number("host_pool_gb")
     ranks = view.value("--tp-size") or view.number("host_pool_ranks") or view.number("gpu_count")
-    total = view.number("cgroup_limit_bytes") or view.number("mem_available_bytes") or view.number("mem_total_bytes")
+    total = view.number("cgroup_limit_bytes") or room_for_pools(view)
     if each is None or not ranks or total is None or each * ranks * 1e9 < 0.93 * total:
         return None
     return Seen(
@@ -49,6 +62,64 @@ def _size_times_ranks(view: View) -> Seen | None:
     if not size or not ranks or total is None or size * ranks * 1e9 < 0.9 * total:
         return None
     return Seen(f"{ranks:g} ranks x {size:g} GB", view.flag_sources("--hicache-size"), "typed")
+
+
+_FROM_HOST = "cached_tokens_total{cache_source=host}"
+_WAITS_IN_EVICTION = stands_in(
+    "evict", "_evict_backuped", "_evict_regular", "evict_host", "writing_check", "write_backup", "evict_from_tree_cache"
+)
+
+
+def _each_pool_whole_size(view: View) -> Seen | None:
+    """Two sub-pools of a rank each printed the size that was typed for the rank."""
+    size = view.value("--hicache-size")
+    pools = {one.scope: float(one.value) for one in view.facts.all("host_pool_gb") if one.scope}
+    whole = [scope for scope, gb in pools.items() if size and abs(gb - size) < 0.02 * size]
+    if not size or len(whole) < 2:
+        return None
+    return Seen(f"{' and '.join(sorted(whole))}: {size:g} GB each", view.sources("host_pool_gb"))
+
+
+def _power_of_two(view: View) -> Seen | None:
+    asked, taken = view.number("pin_asked_bytes"), view.number("pin_taken_bytes")
+    if not asked or not taken:
+        return None
+    text = f"{asked / (1 << 30):.1f} GiB asked, {taken / (1 << 30):g} GiB pinned"
+    return Seen(text, view.sources("pin_taken_bytes", "pin_asked_bytes"))
+
+
+def _few_come_back(view: View) -> Seen | None:
+    """Tokens served by the host are below a tenth of the tokens that were evicted."""
+    evicted = view.number("metric", "evicted_tokens_total")
+    back = view.number("metric", _FROM_HOST) or view.number("metric", "load_back_tokens_total")
+    if not evicted or not back or back > 0.1 * evicted:
+        return None
+    return Seen(f"{back / evicted:.0%} of what was evicted", (_source(view, "evicted_tokens_total"),))
+
+
+def _source(view: View, metric: str) -> str:
+    found = view.facts.get("metric", metric)
+    return "" if found is None else found.source
+
+
+def _traffic_exceeds_tiers(view: View) -> Seen | None:
+    """The conversations that were named hold more tokens than the GPU pool and the host pool together."""
+    pool, wanted = view.number("kv_pool", ""), view.number("working_set_tokens")
+    if not pool or not wanted or view.typed("--hicache-size"):
+        return None
+    both_tiers = pool * (1 + (view.value("--hicache-ratio") or 2.0))
+    if wanted < both_tiers:
+        return None
+    text = f"{wanted:,.0f} tokens of conversations, {both_tiers:,.0f} in both tiers"
+    return Seen(text, view.sources("working_set_tokens", "kv_pool"))
+
+
+def _volume_full(view: View) -> Seen | None:
+    folder = view.env("SGLANG_HICACHE_FILE_BACKEND_STORAGE_DIR") or "/tmp/hicache"  # noqa: S108  (SGLang's default)
+    for one in view.facts.all("disk_used_share"):
+        if float(one.value) >= 0.98 and folder.startswith(one.scope):
+            return Seen(f"{one.scope} at {float(one.value):.0%}", (one.source,))
+    return None
 
 
 def less_host(view: View, why: str) -> Proposal:
@@ -102,14 +173,11 @@ def _larger_host(view: View) -> Actions:
         )
     else:
         now = view.value("--hicache-ratio") or 2.0
-        change = step(
-            view,
-            "raise",
-            "--hicache-ratio",
-            round(now * 2, 1),
-            "what comes from storage or is evicted has to pass through this pool",
-            unit="x GPU pool",
-        )
+        largest, why = hicache_ratio_that_fits(view)
+        fits = largest is not None and largest > now + 0.1
+        to = round(min(now * 2, largest) if largest is not None and fits else now * 2, 1)
+        why = f"what comes from storage or is evicted has to pass through this pool{'; ' + why if fits else ''}"
+        change = step(view, "raise", "--hicache-ratio", to, why, unit="x GPU pool")
     return plan(
         change,
         never=(
@@ -274,22 +342,30 @@ def _no_store(view: View) -> Actions:
     )
 
 
+def _room_of_store(view: View) -> Proposal:
+    """More room in the store that is in use: a folder of files, or a segment of each node."""
+    if view.typed("--hicache-storage-backend") == "file":
+        name, why = "SGLANG_HICACHE_FILE_BACKEND_STORAGE_DIR", "the volume is full; keep the files on a larger one"
+        to = "a folder on a larger volume, or this one with old files cleared"
+        return Proposal("env", "set", name, view.env(name) or None, to, "", why)
+    name, why = "MOONCAKE_GLOBAL_SEGMENT_SIZE", "the store evicts before prefixes come back; give each node more"
+    return Proposal("env", "raise", name, view.env(name) or None, "64gb", "GB", why)
+
+
 def _more_store(view: View) -> Actions:
     return plan(
-        Proposal(
-            "env",
-            "raise",
-            "MOONCAKE_GLOBAL_SEGMENT_SIZE",
-            view.env("MOONCAKE_GLOBAL_SEGMENT_SIZE") or None,
-            "64gb",
-            "GB",
-            "the store evicts before prefixes come back; give each node a larger segment",
-        ),
+        _room_of_store(view),
         step(
             view, "set", "--hicache-write-policy", "write_through_selective", "keeps what is seen once out of the store"
         ),
         never=(_KEEP_FRACTION, ("set", "--disable-radix-cache", "the tiers need it")),
-        alternatives=(("a store with more capacity", "size it for the prefixes of the time between visits"),),
+        alternatives=(
+            ("a store with more capacity", "size it for the prefixes of the time between visits"),
+            (
+                "SGLANG_HICACHE_FILE_BACKEND_MAX_SIZE",
+                "later versions evict old files at this size; earlier ones fill the volume and stop writing",
+            ),
+        ),
     )
 
 
@@ -385,9 +461,10 @@ def _room_at_boot(view: View) -> Actions:
 
 
 def _rounding(view: View) -> Actions:
+    why = "pinned memory is rounded up by the allocator, so ask for less than the next power of two"
     return plan(
-        less_host(view, "pinned memory is rounded up by the allocator, so ask for less than the next power of two"),
         upgrade("later versions register memory without rounding"),
+        *([less_host(view, why)] if view.hierarchical else []),
         never=(
             ("raise", "--hicache-size", "the rounded figure grows in steps"),
             ("raise", "--hicache-ratio", "the rounded figure grows in steps"),
@@ -422,6 +499,9 @@ ENTRIES = (
         ),
         against=(
             Clue(3, said("pin_failed"), "pinning is what failed"),
+            Clue(6, limit_binds, "the container's limit binds; the host itself would hold the pools"),
+            Clue(5, either(others_die, little_of_the_host), "others hold the memory of the host"),
+            Clue(4, _each_pool_whole_size, "every sub-pool took the whole size"),
             Clue(2, flag("--model-loader-extra-config"), "the loader may hold memory when the check is made"),
             Clue(3, symptom("host_memory_grows"), "memory grows with time, not at start"),
             Clue(
@@ -479,8 +559,11 @@ ENTRIES = (
                 2, both(_ON, setting_below("--hicache-ratio", 1.3)), "the host pool is hardly larger than the GPU pool"
             ),
             Clue(2, said("host_pool_not_larger"), "the host pool is not larger than the GPU pool"),
+            Clue(3, both(_ON, _few_come_back), "of what is evicted hardly any comes back from the host"),
+            Clue(2, both(_ON, _traffic_exceeds_tiers), "the conversations hold more than both tiers"),
         ),
         against=(
+            Clue(3, both(_STORE, serves_mostly("storage")), "most is served from the store"),
             Clue(3, symptom("unique_prompts", "single_pass"), "prompts do not come back"),
             Clue(3, KILLED, "the host has no room"),
             Clue(3, said("host_pool_refused", "pin_failed"), "the host has no room"),
@@ -499,7 +582,10 @@ ENTRIES = (
     Entry(
         "hicache.double_allocation_bug",
         "A version allocates host pools twice.",
-        for_=(Clue(5, both(_ON, symptom("allocated_twice")), "twice the expected host memory"),),
+        for_=(
+            Clue(5, both(_ON, symptom("allocated_twice")), "twice the expected host memory"),
+            Clue(5, _each_pool_whole_size, "every sub-pool took the whole size that was meant for all of them"),
+        ),
         settle=Question(
             "Is each pool's allocation line printed once or twice per rank?", "`Allocating ... host memory` lines"
         ),
@@ -511,6 +597,7 @@ ENTRIES = (
         for_=(
             Clue(5, both(_ON, symptom("pinned_rounding")), "pinned memory is rounded up"),
             Clue(2, symptom("pinned_rounding"), "pinned memory is rounded up"),
+            Clue(6, _power_of_two, "what was pinned is the next power of two above what was asked for"),
         ),
         settle=Question(
             "What is the ratio of resident to requested pinned memory?", "free -b before and after; the printed size"
@@ -656,6 +743,17 @@ ENTRIES = (
                 "hits are high and it is slower",
             ),
             Clue(
+                5,
+                both(_STORE, slower_with("store", "host_cache", ""), lacks(symptom("slow_decode")), lacks(disk_writes)),
+                "measured with and without, the store makes it slower",
+            ),
+            Clue(2, both(_STORE, serves_mostly("storage")), "most prompt tokens come from the store"),
+            Clue(
+                1,
+                both(disk_saturated, lacks(disk_writes), flag("--hicache-storage-prefetch-policy", "wait_complete")),
+                "requests wait for a disk that is busy reading",
+            ),
+            Clue(
                 3,
                 both(
                     _STORE,
@@ -678,6 +776,8 @@ ENTRIES = (
         for_=(
             Clue(5, both(_STORE, symptom("store_evicts")), "the store is full and evicts"),
             Clue(2, both(_STORE, symptom("hit_rate_fell", "hit_rate_low")), "hits stay low with a store"),
+            Clue(5, both(_STORE, said("disk_full"), lacks(said("shm_full"))), "the store could not write: no space"),
+            Clue(3, both(_STORE, _volume_full), "the store's volume is full"),
         ),
         against=(Clue(3, symptom("host_pool_full", "staged_partly"), "the host pool is what is full"),),
         settle=Question(
@@ -710,6 +810,9 @@ ENTRIES = (
                 ),
                 "decode is slow with write_through to a store",
             ),
+            Clue(4, both(_STORE, disk_writes), "the store's disk is asked for thousands of writes a second"),
+            Clue(1, both(_STORE, disk_saturated), "the store's disk is busy"),
+            Clue(1, both(_STORE, above("stored_files", 500_000)), "the store holds a file for every few tokens"),
         ),
         settle=Question(
             "Bytes written to the store per second against tokens per second.", "iostat; backuped_tokens_total"
@@ -727,6 +830,22 @@ ENTRIES = (
             ),
             Clue(2, both(_ON, symptom("no_benefit")), "no gain with the host cache"),
             Clue(2, both(_ON, symptom("unique_prompts", "single_pass")), "prompts do not come back"),
+            Clue(
+                5,
+                both(_ON, same_with("host_cache", ""), lacks(_STORE), lacks(symptom("forgets_conversations"))),
+                "measured with and without, it makes no difference",
+            ),
+            Clue(2, both(_ON, mostly_generates), "the time goes into generating, which a prefix cache does not help"),
+            Clue(
+                3,
+                both(
+                    _ON,
+                    metric_at_least("evicted_tokens_total", 1),
+                    either(metric_is_zero("load_back_tokens_total"), metric_is_zero(_FROM_HOST)),
+                    lacks(symptom("forgets_conversations", "hit_rate_fell")),
+                ),
+                "much went to the host and nothing ever came back",
+            ),
         ),
         against=(
             Clue(3, _STORE, "a store is in use"),
@@ -757,7 +876,13 @@ ENTRIES = (
                 "requests stall with write_back",
             ),
             Clue(2, flag("--hicache-write-policy", "write_back"), "copies are made at eviction"),
+            Clue(
+                4,
+                both(flag("--hicache-write-policy", "write_back"), _WAITS_IN_EVICTION),
+                "the scheduler stands in an eviction",
+            ),
         ),
+        neighbours=(("hicache.l3_slower_than_recompute", "there reading waits, here eviction does"),),
         settle=Question("Do stalls coincide with evictions?", "eviction_duration_seconds"),
         act=_write_back,
     ),

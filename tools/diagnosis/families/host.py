@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from tools.diagnosis.changes import FRACTION, NOT_MEMORY, Forbidden, plan, scale, step
+from tools.diagnosis.changes import FRACTION, NOT_MEMORY, Forbidden, plan, scale
 from tools.diagnosis.clues import (
     Clue,
     Entry,
+    above,
+    below,
     both,
     either,
     fact,
@@ -16,6 +18,8 @@ from tools.diagnosis.clues import (
 )
 from tools.diagnosis.conditions import HICACHE, KILLED
 from tools.diagnosis.families.hicache import less_host
+from tools.diagnosis.host_memory import limit_binds, little_of_the_host, others_die
+from tools.diagnosis.measured import stands_in
 from tools.diagnosis.model import Actions, Proposal, Question
 from tools.diagnosis.view import View
 
@@ -60,8 +64,8 @@ def _limit(view: View) -> Actions:
 
 def _less_ram(view: View) -> Actions:
     changes: list[Proposal] = []
-    if view.on("--enable-hierarchical-cache"):
-        changes.append(step(view, "lower", "--hicache-ratio", 1.2, "leave the host its reserve"))
+    if view.hierarchical:
+        changes.append(less_host(view, "leave the host its reserve"))
     if view.value("--cpu-offload-gb"):
         changes.append(
             scale(view, "--cpu-offload-gb", 0.5, "it is per rank; all ranks together must fit", least=0, unit="GB")
@@ -191,8 +195,18 @@ ENTRIES = (
             ),
             Clue(2, said("cgroup_kill"), "the kernel names the container's limit"),
             Clue(1.5, symptom("container_limit"), "a limit is named"),
+            Clue(4, limit_binds, "what was asked for passes the container's limit and not the host's memory"),
+            Clue(3, above("cgroup_limit_hits", 1), "the cgroup reached its limit"),
         ),
-        against=(Clue(2, symptom("unified_memory"), "memory is shared with the GPU"),),
+        against=(
+            Clue(2, symptom("unified_memory"), "memory is shared with the GPU"),
+            Clue(4, said("node_oom"), "the whole node ran out, not the container"),
+            Clue(3, both(below("cgroup_limit_hits", 0), fact("cgroup_limit_hits")), "the limit was never reached"),
+        ),
+        neighbours=(
+            ("host.ram_oversubscribed", "there the kernel says CONSTRAINT_NONE and other programs die as well"),
+            ("hicache.host_ram_oversubscribed", "there the host itself has less than the pools take"),
+        ),
         settle=Question("What are memory.max and memory.peak of the container?", "cgroup files; kubectl describe pod"),
         act=_limit,
     ),
@@ -216,6 +230,9 @@ ENTRIES = (
                 "a process was killed for host memory",
             ),
             Clue(2, both(symptom("host_memory_short"), lacks(HICACHE)), "host memory is short"),
+            Clue(4, both(said("node_oom"), lacks(HICACHE)), "the node, not one container, ran out"),
+            Clue(4, others_die, "programs beside the server were killed for memory"),
+            Clue(3, little_of_the_host, "the server holds the smaller part of what the host has"),
             Clue(1.5, setting_above("--cpu-offload-gb", 1), "weights are kept in host memory, per rank"),
         ),
         against=(
@@ -252,6 +269,17 @@ ENTRIES = (
         for_=(
             Clue(6, said("build_failed"), "an extension could not be built"),
             Clue(2, symptom("build_missing"), "a compiler or header is missing"),
+            Clue(
+                1,
+                stands_in(
+                    "run_ninja",
+                    "_run_ninja_build",
+                    "build_and_load",
+                    "load_inline",
+                    "_write_ninja_file_and_build_library",
+                ),
+                "it failed where an extension is built",
+            ),
         ),
         act=_build,
         settle=Question("What does the compiler say?", "the lines above the error"),

@@ -13,6 +13,7 @@ from tools.diagnosis.clues import (
     either,
     env,
     fact,
+    fact_is,
     flag,
     lacks,
     said,
@@ -21,6 +22,7 @@ from tools.diagnosis.clues import (
 )
 from tools.diagnosis.conditions import HICACHE, REJECTED, SPECULATES, known_foreign, underscored
 from tools.diagnosis.foreign import changes_for_rejected
+from tools.diagnosis.measured import fell, rose, stands_in, steady
 from tools.diagnosis.model import Actions, Proposal, Question
 from tools.diagnosis.view import View
 
@@ -233,11 +235,36 @@ def _integration(view: View) -> Actions:
     )
 
 
+def _given_back(view: View) -> Seen | None:
+    """More is free at the end than after the weights: something was still held when the pool was measured."""
+    after, free = view.number("weights_after_gib", ""), view.number("free_after_boot_gib")
+    if after is None or free is None or free < after + 2:
+        return None
+    return Seen(
+        f"{after:g} GiB after the weights, {free:g} at the end",
+        view.sources("weights_after_gib", "free_after_boot_gib"),
+    )
+
+
+def _idle_beyond_reserve(view: View) -> Seen | None:
+    """What is free after the start exceeds what the fraction leaves out by more than a tenth of the card."""
+    after, took = view.number("weights_after_gib", ""), view.number("weights_gib", "")
+    free, fraction = view.number("free_after_boot_gib"), view.value(FRACTION)
+    if after is None or took is None or free is None or fraction is None:
+        return None
+    before = after + took
+    idle = free - before * (1 - fraction)
+    if idle < 0.1 * before:
+        return None
+    return Seen(f"{idle:.1f} GiB beyond the reserve", view.sources("free_after_boot_gib", "weights_after_gib"))
+
+
 def _budget_early(view: View) -> Actions:
+    idle = either(_given_back, _idle_beyond_reserve, symptom("cache_full", "pool_small", "idle_gpu_memory"))
     return plan(
         upgrade("later versions measure after what is allocated late"),
         raise_fraction(view, "until then take back what lies idle, in a small step", 0.02)
-        if symptom("cache_full", "pool_small")(view)
+        if idle(view)
         else Proposal(
             "flag",
             "lower",
@@ -289,6 +316,34 @@ def _starved(view: View) -> Seen | None:
     return Seen(f"{running:g} running, {queue:g} waiting, usage {usage:.2f}", view.sources("running_max", "queue_p95"))
 
 
+# Where ranks under DP attention agree on the next batch (0.5.9 srt/managers/scheduler_dp_attn_mixin.py).
+_IN_SYNC = stands_in(
+    "prepare_mlp_sync_batch", "maybe_prepare_mlp_sync_batch", "prepare_mlp_sync_batch_raw", "all_gather", file="dp_attn"
+)
+
+
+def _gauge(view: View, name: str) -> float | None:
+    return view.number("metric", name)
+
+
+def _nothing_left(view: View) -> Seen | None:
+    """By its metrics nothing runs and nothing waits, while connections are open."""
+    running, queue = _gauge(view, "num_running_reqs"), _gauge(view, "num_queue_reqs")
+    open_ = view.number("connections")
+    waits = symptom("clients_wait", "hangs", "stragglers")(view)
+    if running != 0 or queue != 0 or (not waits and (open_ or 0) < 50):
+        return None
+    return Seen(f"0 running, 0 waiting, {open_ or 0:g} connections", view.sources("metric", "connections"))
+
+
+def _nothing_runs(view: View) -> Seen | None:
+    """By its metrics or its decode lines nothing runs while many wait and the pool is empty."""
+    running, queue, usage = (_gauge(view, name) for name in ("num_running_reqs", "num_queue_reqs", "token_usage"))
+    if running != 0 or queue is None or queue < 8 or (usage or 0) > 0.1:
+        return None
+    return Seen(f"0 running, {queue:g} waiting", view.sources("metric"))
+
+
 ENTRIES = (
     Entry(
         "version.flag_renamed",
@@ -301,6 +356,7 @@ ENTRIES = (
                 "a flag that worked is refused after an upgrade",
             ),
             Clue(1.5, symptom("what_replaces"), "the operator asks what replaces it"),
+            Clue(5, fact_is("rejected_flag", "ambiguous"), "the old name is now the beginning of several new ones"),
         ),
         act=_renamed,
     ),
@@ -346,6 +402,21 @@ ENTRIES = (
                 2.5,
                 both(symptom("accept_fell"), either(HICACHE, symptom("host_cache", "after_eviction"))),
                 "accept length falls after cache traffic",
+            ),
+            Clue(
+                4,
+                both(
+                    either(fell("accept_len", 0.75), fell("accept_share", 0.7)),
+                    either(HICACHE, symptom("host_cache", "after_eviction")),
+                ),
+                "accept length was measured to fall while prefixes come and go",
+            ),
+            Clue(
+                3,
+                both(
+                    either(fell("accept_len", 0.75), symptom("accept_fell")), symptom("restored_by_flush"), SPECULATES
+                ),
+                "emptying the cache restores it",
             ),
         ),
         act=lambda view: plan(
@@ -397,6 +468,8 @@ ENTRIES = (
         "The pool is sized before or while other memory is taken or given back, so it is wrong.",
         for_=(
             Clue(4, symptom("measured_early"), "memory is measured before it settles"),
+            Clue(7, _given_back, "more is free after the start than right after the weights"),
+            Clue(4, both(_idle_beyond_reserve, lacks(_given_back)), "far more is free than the fraction leaves out"),
             Clue(
                 2, both(symptom("idle_gpu_memory"), symptom("pool_small")), "GPU memory lies idle and the pool is small"
             ),
@@ -487,6 +560,11 @@ ENTRIES = (
         "Host memory grows with time and is not given back.",
         for_=(
             Clue(5, symptom("host_memory_grows"), "host memory grows with time"),
+            Clue(
+                5,
+                both(rose("rss_gib", 1.15), steady("rss_gib"), lacks(symptom("host_memory_grows"))),
+                "resident memory was measured to grow",
+            ),
             Clue(1, both(symptom("host_memory_grows"), HICACHE), "with a host cache on"),
         ),
         act=_leak,
@@ -503,8 +581,23 @@ ENTRIES = (
                     said("watchdog"),
                     lacks(flag("--disable-overlap-schedule")),
                     lacks(either(fact("oom_request_gib"), said("cuda_oom", "nccl_error"))),
+                    lacks(either(_IN_SYNC, stands_in("evict"))),
                 ),
                 "the watchdog ends a step that never returns",
+            ),
+            Clue(
+                5,
+                both(
+                    stands_in(
+                        "event_loop_overlap", "event_loop_overlap_disagg_decode", "event_loop_overlap_disagg_prefill"
+                    ),
+                    stands_in(
+                        "synchronize", "resolve_last_batch_result", "resolve_future_token_ids", "wait", "get", "acquire"
+                    ),
+                    lacks(either(_IN_SYNC, stands_in("evict"))),
+                    lacks(said("cuda_oom", "nccl_error")),
+                ),
+                "the overlapped loop waits for a result that does not come",
             ),
             Clue(
                 1.5,
@@ -529,12 +622,25 @@ ENTRIES = (
                 ),
                 "ranks hang under DP attention",
             ),
+            Clue(
+                6,
+                both(
+                    either(flag("--enable-dp-attention"), symptom("dp_attention")),
+                    _IN_SYNC,
+                    either(
+                        symptom("hangs"),
+                        said("watchdog", "nccl_timeout", "collective_timeout"),
+                        symptom("dies_in_warmup"),
+                    ),
+                ),
+                "ranks wait where they agree on the next batch",
+            ),
         ),
         act=_collective,
         settle=Question("Which collective does each rank wait in?", "py-spy dump of every rank"),
         against=(
             Clue(3, either(said("graph_progress"), symptom("dies_in_capture")), "it stops around capture"),
-            Clue(2, flag("--disaggregation-mode"), "roles are split"),
+            Clue(2, both(flag("--disaggregation-mode"), lacks(_IN_SYNC)), "roles are split"),
         ),
     ),
     Entry(
@@ -553,6 +659,11 @@ ENTRIES = (
                 2,
                 both(flag("--max-queued-requests"), symptom("hangs", "clients_wait")),
                 "clients hang with a bounded queue",
+            ),
+            Clue(
+                3,
+                both(either(setting_above("--tokenizer-worker-num", 2), symptom("tokenizer_workers")), _nothing_left),
+                "the server has nothing left to do while clients are still connected",
             ),
         ),
         act=_one_tokenizer,
@@ -589,6 +700,11 @@ ENTRIES = (
                 "after a burst or retraction nothing more is admitted",
             ),
             Clue(6, said("batch_full_flag"), "the flag is named"),
+            Clue(
+                6,
+                both(_nothing_runs, lacks(symptom("disaggregated")), lacks(said("watchdog", "cuda_oom", "nccl_error"))),
+                "nothing runs, the pool is empty, and many wait",
+            ),
             Clue(4, both(_starved, lacks(flag("--max-running-requests"))), "hardly anything runs and very many wait"),
             Clue(
                 4,

@@ -9,7 +9,18 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from tools.host.parsers.incident import failures, figures, launch, messages, symptoms
+from tools.host.parsers.incident import (
+    containers,
+    devices,
+    failures,
+    figures,
+    launch,
+    measured,
+    messages,
+    prefill_lines,
+    stacks,
+    symptoms,
+)
 from tools.host.parsers.lines import routine
 from tools.host.parsers.page import Page
 from transcripts.facts import Evidence, Fact, Grade
@@ -45,7 +56,12 @@ def parse_text(evidence: Evidence) -> tuple[Fact, ...]:
         if prose and not _SERIES.search(line):
             figures.read(page, line, number, said)
     failures.read_phase(page, lines, told, grade)
+    stacks.read(page, told, grade)
+    prefill_lines.read(page, lines, grade)
     if prose:
+        measured.read(page, lines, said)
+        containers.read(page, lines, said)
+        devices.read(page, lines, said)
         symptoms.read(page, _without_load(evidence.text), said)
         launch.read(page, evidence.text, everything=evidence.probe == "launch")
     return tuple(dict.fromkeys(page.facts))

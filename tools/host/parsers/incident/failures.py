@@ -35,6 +35,7 @@ _UNRECOGNIZED: Final = re.compile(
 _CHOICE: Final = re.compile(r"argument (--[\w-]+)(?:/\S+)?: invalid choice: ['\"]?([^'\" ]+)", re.I)
 _CHOICES: Final = re.compile(r"choose from:? (.*)", re.I)
 _MISSING: Final = re.compile(r"argument (--[\w-]+)(?:/\S+)?: expected", re.I)
+_AMBIGUOUS: Final = re.compile(r"ambiguous option: (--[\w-]+)(?:=\S+)? could match (--.*)", re.I)
 _DEPRECATED: Final = re.compile(r"['\"`]?(--[\w-]+)['\"`]?.{0,30}(?:deprecated|renamed|has been removed)", re.I)
 _INPUT: Final = re.compile(r"length \((\d+) tokens\) exceeds the maximum allowed length \((\d+) tokens\)", re.I)
 _WANTED: Final = re.compile(r"try to allocate (\d+) tokens", re.I)
@@ -47,7 +48,7 @@ _WORKSPACE: Final = re.compile(r"with size (\d+) and alignment", re.I)
 _TRIGGER: Final = re.compile(
     r"allocat|[KMGT]i?B request|bytes request|total capacity|reserved by|viable|static above|exceeds the maximum|requesting"
     r"|hostregister|denied|read-only|writable|alignment|unrecognized|no such option|unknown (?:argument|option|flag)"
-    r"|argument --|deprecated|renamed|has been removed",
+    r"|argument --|ambiguous option|deprecated|renamed|has been removed",
     re.I,
 )
 
@@ -90,9 +91,17 @@ _OOM: Final = re.compile(
     re.I,
 )
 _HOST_OOM: Final = re.compile(
-    r"oom.?kill|killed process|out of memory: kill|host\b|\brss\b|resident|node\b.*(?:ram|memory)|\bram\b|cgroup|oomkilled",
+    r"oom.?kill|killed process|out of memory: kill|host\b|\brss\b|resident|node\b.*(?:ram|memory)|\bram\b|cgroup|oomkilled|system ?oom|victim process|global_oom|^\s*oom(?:_kill|_group_kill)?[ :=]+\d+\s*$",
     re.I,
 )
+# What the server prints as it starts, in its order; the last one before a failure tells what it was doing.
+_STAGES: Final = (
+    ("weights", re.compile(r"load weight begin", re.I)),
+    ("weights_end", re.compile(r"load weight end", re.I)),
+    ("capture", re.compile(r"capture (?:\w+ )*(?:cuda |hip )?graph begin|capturing batches", re.I)),
+    ("capture_end", re.compile(r"capture (?:\w+ )*(?:cuda |hip )?graph end", re.I)),
+)
+_DRAFT_CLASS: Final = re.compile(r"type=\w*(?:eagle|mtp|nextn|draft|dflash|dspark)", re.I)
 _REACH = 40  # lines of a traceback that are looked at around the failed allocation
 
 
@@ -150,6 +159,10 @@ def _flags(page: Page, line: str, number: int, grade: Grade) -> None:
         page.add("rejected_value", found.group(2), number, scope=found.group(1), grade=grade)
         if choices := _CHOICES.search(line):
             page.add("flag_choices", choices.group(1)[:2000], number, scope=found.group(1), grade=grade)
+    if found := _AMBIGUOUS.search(line):
+        page.add("rejected_flag", found.group(1), number, scope="ambiguous", grade=grade)
+        names = " ".join(re.findall(r"--[\w-]+", found.group(2)))
+        page.add("ambiguous_with", names, number, scope=found.group(1), grade=grade)
     if found := _MISSING.search(line):
         page.add("rejected_flag", found.group(1), number, scope="missing_value", grade=grade)
     if found := _DEPRECATED.search(line):
@@ -169,10 +182,44 @@ def read_phase(page: Page, lines: list[str], told: list[tuple[int, str]], grade:
         page.add("available_tokens", have, 0, grade=grade)
         if want <= have:
             page.add("wanted_below_available", have - want, 0, grade=grade)
+    boot = _Boot()
     for number, line in told:
+        boot.see(line)
         if not _OOM.search(line) or _HOST_OOM.search(line):
             continue
-        around = "\n".join(lines[max(0, number - _REACH) : number + 3])
+        before = lines[max(0, number - _REACH) : number]
+        around = "\n".join(one for one in [*before, *lines[number : number + 3]] if not _is_end(one))
         phase = next((name for name, pattern in _PATTERNS if pattern.search(line)), "")
+        phase = phase or ("draft" if boot.drafting else "")
         phase = phase or next((name for name, pattern in _PATTERNS if pattern.search(around)), "unknown")
         page.add("oom_phase", phase, number, grade=grade)
+
+
+def _is_end(line: str) -> bool:
+    """A line that ends a stage names what is over, not what failed."""
+    return any(name.endswith("_end") and pattern.search(line) for name, pattern in _STAGES)
+
+
+class _Boot:
+    """How far a start has come: the draft's weights are the ones begun after the target's graphs, or of its class."""
+
+    def __init__(self) -> None:
+        self._last = ""
+        self._draft = False
+
+    @property
+    def drafting(self) -> bool:
+        """Whether the draft's weights were the last thing begun or loaded."""
+        return self._draft and self._last in ("weights", "weights_end")
+
+    def see(self, line: str) -> None:
+        if "oad weight" not in line and "aptur" not in line:
+            return
+        stage = next((name for name, pattern in _STAGES if pattern.search(line)), "")
+        if stage == "weights":
+            self._draft = self._last == "capture_end"
+        elif stage == "weights_end" and _DRAFT_CLASS.search(line):
+            self._draft = True
+        elif stage == "capture":
+            self._draft = False
+        self._last = stage or self._last

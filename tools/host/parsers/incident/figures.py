@@ -20,6 +20,7 @@ _USAGE: Final = re.compile(
 _SUB_USAGE: Final = re.compile(
     r"\b(swa|mamba|full)(?: token)?[ _]usage[:= ]+(?:at |of |about )?(0?\.\d+|1\.0+|0\.0+)", re.I
 )
+_PATH_ROW: Final = re.compile(r"\d% +/\S")  # a row of df: its percentage is a disk's
 _LIMIT: Final = re.compile(r"max_running_requests ?= ?(\d+)")
 _STATE: Final = re.compile(r"max_mamba_cache_size[ =:]+(\d+)|(\d+) (?:state|mamba) slots", re.I)
 _SLOTS: Final = re.compile(r"(?:across|of|holds?|with|has) (\d+) (?:state )?slots|(\d+) slots\b", re.I)
@@ -77,6 +78,8 @@ def read(page: Page, line: str, number: int, grade: Grade) -> None:
 
 
 def _usage(page: Page, line: str, number: int, grade: Grade) -> None:
+    if _PATH_ROW.search(line):
+        return
     for pair in _SUB_USAGE.finditer(line):
         scope = {"swa": "swa", "mamba": "state", "full": "full"}[pair.group(1).lower()]
         page.add("usage_max", float(pair.group(2)), number, scope=scope, grade=grade)

@@ -27,6 +27,8 @@ _ABSENT: Final = re.compile(
     r"\((?:no|without)\b[^)]*\)|\b(?:no|without)\s+(--[\w-]+)|(--[\w-]+)\s+(?:unset|not set|absent|omitted|missing)",
     re.I,
 )
+_RESOLVED: Final = re.compile(r"^.{0,60}?server_args?[:=]\s*(?!ServerArgs)(.*=.*)$", re.M)
+_PAIR: Final = re.compile(r"\b([a-z][a-z0-9_]+)=('[^']*'|\"[^\"]*\"|[^\s,;()]+)")
 _PRIVATE: Final = re.compile(r"key|token$|secret|password", re.I)
 _MEMORY: Final = re.compile(
     r"(?:mem_limit|memory)[:=]\s*\"?(\d+(?:\.\d+)?)\s*([KMGT])(i?)(?:b|B)?\"?|--memory[ =](\d+(?:\.\d+)?)([kmgt])", re.I
@@ -36,6 +38,11 @@ _SCALE: Final = {"k": 1, "m": 2, "g": 3, "t": 4}
 
 def read(page: Page, text: str, *, everything: bool) -> None:
     """Flags of the whole text if it is a launch command or says so; a flag that is named as absent is none."""
+    for resolved in _RESOLVED.finditer(text):
+        for name, value in _PAIR.findall(resolved.group(1)):
+            if not _PRIVATE.search(name) or "tokenizer" in name:
+                line = text.count("\n", 0, resolved.start()) + 1
+                page.add("server_arg", value.strip("'\""), line, scope=name)
     if not everything and not _LAUNCH.search(text):
         return
     absent = {name for found in _ABSENT.finditer(text) for name in re.findall(r"--[\w-]+", found.group(0))}

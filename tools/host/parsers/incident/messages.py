@@ -80,12 +80,17 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ("index_out_of_bounds", r"index out of bounds|indexkernel\.cu|srcindex < srcselectdimsize|out-of-bounds"),
     ("nan", r"\bnans?\b (?:detected|in|values?)|probability tensor contains|contains either `?inf`?"),
     # kernel, container, operating system
-    ("kernel_oom", r"out of memory: kill|oom-kill|oom.killer|invoked oom|oom_reaper|killed process"),
-    ("cgroup_kill", r"memory cgroup out of memory|oomkilled|constraint=constraint_memcg"),
+    ("kernel_oom", r"out of memory: kill|oom-kill|oom.killer|invoked oom|oom_reaper|killed process|victim process"),
+    ("cgroup_kill", r"memory cgroup out of memory|oomkilled(?![\"' ]*[:=]\s*false)|constraint=constraint_memcg"),
+    (
+        "node_oom",
+        r"system ?oom\b|global_oom|constraint=constraint_none|node (?:ran|is) out of memory|evicted?.{0,40}low on resource: memory|memorypressure",
+    ),
     (
         "killed",
         r"exit(?:ed)?(?: with)?(?: code| status)?[ =:]*-?(?:9|137)\b|\bsigkill\b|exit code -9|signal 9\b|^killed$",
     ),
+    ("disk_full", r"errno 28|no space left on device|enospc|disk quota exceeded|\bdisk (?:is )?full\b"),
     ("nccl_shm", r"error while creating shared memory segment|/dev/shm/nccl"),
     (
         "shm_full",
@@ -96,6 +101,11 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
         r"nccl error|ncclsystemerror|ncclinternalerror|ncclunhandledcudaerror|ncclinvalidusage|ncclremoteerror|distbackenderror|nccl warn|net/ib ?:|ibv_\w+ failed|nccl\b.*\b(?:segfault|segmentation|sigsegv|crash)|(?:segfault|segmentation fault|sigsegv).*\bnccl",
     ),
     ("nccl_timeout", r"watchdog caught collective|nccl.*timed? ?out|collective operation timeout"),
+    (
+        "collective_timeout",
+        r"timed out waiting \d+ ?ms for (?:recv|send)|gloo.{0,80}(?:timed out|timeout)|monitoredbarrier|barrier.{0,30}timed out",
+    ),
+    ("nccl_init", r"sglang is using nccl|init torch distributed begin"),
     ("memlock", r"memlock|locked.memory"),
     ("too_many_files", r"too many open files|emfile|code: 24\b"),
     ("permission_denied", r"permission denied|eacces|errno 13|operation not permitted"),
@@ -105,7 +115,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "build_failed",
-        r"fatal error: \S+\.h\b|no such file or directory.*\.h\b|failed to load hicache native hash|ninja (?:is required|build stopped|not found)|command '?(?:gcc|g\+\+|nvcc|cc)'? (?:failed|not found)|failed to find c compiler|cuda_home environment variable is not set|error building extension|could not find .*(?:nvcc|gcc|compiler)|cannot find -l|openssl/|python\.h",
+        r"fatal error: \S+\.h\b|no such file or directory.*\.h\b|failed to load hicache native hash|ninja (?:is required|build stopped|build failed|not found)|\b(?:gcc|g\+\+|c\+\+|clang|nvcc|cc1plus|cc|ninja|cmake|ptxas|make|cargo|rustc)['\"`]?(?::| is)? (?:command )?not found|(?:no such file or directory|not found|filenotfounderror).{0,40}\b(?:nvcc|ninja|gcc|g\+\+|ptxas|cmake)\b|command '?(?:gcc|g\+\+|nvcc|cc)'? (?:failed|not found)|failed to find c compiler|cuda_home environment variable is not set|error building extension|could not find .*(?:nvcc|gcc|compiler)|cannot find -l|openssl/|python\.h",
     ),
     ("huge_pages_off", r"shmem_enabled.*\[(?:never|deny)\]|transparent_hugepage.*\[never\]"),
     # flags and combinations
@@ -148,12 +158,16 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "pd_state_mismatch",
-        r"state component count mismatch|(?:page.?size|kv.?cache.?dtype|tp.?size|layout|layer num\w*|item.?len\w*)\b.{0,40}mismatch.*|mismatch between (?:prefill and decode|decode and prefill)",
+        r"state component count mismatch|does not support (?:pd )?different|different (?:prefill / decode|attention tp|tp sizes?)|requires (?:the same|matching) (?:attention )?tp sizes?|state layouts differ|slot size mismatch|geometry differs|(?:page.?size|kv.?cache.?dtype|tp.?size|layout|layer num\w*|item.?len\w*)\b.{0,40}mismatch.*|mismatch between (?:prefill and decode|decode and prefill)",
     ),
     # signs of life and death
     ("detokenizer_silent", r"get a response from detokenizer"),
     ("watchdog", r"watchdog timeout|watchdog.*(?:timed out|triggered)"),
-    ("draft_loaded", r"load weight end\..*(?:mtp|nextn|eagle|draft|dflash)"),
+    ("draft_loaded", r"load weight end\..*(?:mtp|nextn|eagle|draft|dflash|dspark)"),
+    (
+        "draft_class_wrong",
+        r"has no attribute ['\"](?:set_embed\w*|set_eagle3\w*|get_embed\w*|hot_token_id|capture_aux_hidden_states)",
+    ),
     ("assertion", r"assertionerror"),
 )
 _PATTERNS: Final = tuple((name, re.compile(pattern)) for name, pattern in _TABLE)
@@ -163,11 +177,11 @@ _TRIGGER: Final = re.compile(
     r"pinned|host|layout|layer|choose|choice|argument|option|invalid|unknown|watchdog|detokenizer|batch|architecture|"
     r"capability|kernel|sm_?\d|requires|import|assert|length|long|hugepage|shmem|backend|dtype|compile|ninja|gcc|"
     r"nvcc|openssl|\.h\b|unified|viable|fraction|workspace|resources|mamba|state|leak|indexkernel|code: 24|load weight|"
-    r"lmcache|mooncake|imbalance|unbalanced|capture|captur|total_num_tokens"
+    r"attribute|not found|system ?oom|victim|errno|enospc|quota|disk|timed out|gloo|barrier|distributed|differ|lmcache|mooncake|imbalance|unbalanced|capture|captur|total_num_tokens"
 )
 
 _HOST: Final = re.compile(
-    r"oom[- ]?kill|killed process|out of memory: kill|\bhost\b|\brss\b|resident|\bram\b|cgroup|oomkilled"
+    r"oom[- ]?kill|killed process|out of memory: kill|\bhost\b|\brss\b|resident|\bram\b|cgroup|oomkilled|system ?oom|victim process|global_oom|^\s*oom(?:_kill|_group_kill)?[ :=]+\d+\s*$"
 )
 
 

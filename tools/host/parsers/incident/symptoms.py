@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from tools.host.parsers.incident.stacks import is_frame
 from tools.host.parsers.page import Page
 from transcripts.facts import Grade
 
@@ -247,7 +248,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     # cache reuse
     (
         "forgets_conversations",
-        r"(?:come|comes|came|coming|return|returns|returned|returning)\b(?: back)?.{0,60}(?:wait|slow|cold|as if (?:they|it|he|she) (?:were|was)|like new|from scratch|again)|(?:second|next|later|repeat) (?:visit|turn|request|question|call).{0,40}(?:cold|same as|as slow|from scratch|recomput)|follow-?ups?.{0,60}(?:slow|scratch|cold|recomput|full)|(?:go|come|went|came|gets?|going) back to (?:a |an |the )?(?:conversation|chat|session|older|earlier)|forgets?|(?:older|old|earlier|previous|first|returning) (?:conversation|chat|session|prefix)\w*.{0,60}(?:slow|cold|again|recomput|evict|lost|gone|miss|first token|full prefill)|re-?query after|(?:recomput\w+|prefill\w*|comput\w+) (?:again|from scratch|everything|the whole)|evict\w* .{0,30}(?:prefix|conversation)|turn .{0,20}(?:as slow|cold)|conversations? .{0,30}evicted",
+        r"(?:come|comes|came|coming|return|returns|returned|returning)\b(?: back)?.{0,60}(?:wait|slow|cold|as if (?:they|it|he|she) (?:were|was)|like new|from scratch|again)|(?:second|next|later|repeat) (?:visit|turn|request|question|call).{0,40}(?:cold|same as|as slow|from scratch|recomput)|follow-?ups?.{0,60}(?:slow|scratch|cold|recomput|full)|(?:go|come|went|came|gets?|going) back to (?:a |an |the )?(?:conversation|chat|session|older|earlier)|forgets?|(?:older|old|earlier|previous|first|returning) (?:conversation|chat|session|prefix)\w*.{0,60}(?:slow|cold|again|recomput|evict|lost|gone|miss|first token|full prefill)|re-?query after|comput\w+ (?:a?new|afresh)|(?:recomput\w+|prefill\w*|re-?read\w*) (?:again|from scratch|everything|the whole|old context)|comput\w+ (?:again|from scratch)|as if .{0,30}\b(?:new|unseen|fresh)\b|evict\w* .{0,30}(?:prefix|conversation)|turn .{0,20}(?:as slow|cold)|conversations? .{0,30}evicted",
     ),
     (
         "hit_rate_low",
@@ -272,7 +273,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "unique_prompts",
-        r"(?:every|each) (?:request|prompt|document|user|query) (?:is|has|carries|brings) (?:a |an )?(?:different|new|unique|own|another)|nothing (?:is )?(?:shared|repeated|in common)|(?:unique|distinct|different|unrelated|random) (?:prompts?|documents?|requests?|inputs?)|no (?:shared|common) prefix|never repeat|single[- ]pass|one[- ]shot|every prompt is (?:new|different)",
+        r"(?:every|each) one (?:is )?(?:different|new|unique)|no (?:two|prefix) (?:\w+ )?(?:alike|repeats?|the same)|all (?:different|unique|distinct)|(?:every|each) (?:request|prompt|document|user|query) (?:is|has|carries|brings) (?:a |an )?(?:different|new|unique|own|another)|nothing (?:is )?(?:shared|repeated|in common)|(?:unique|distinct|different|unrelated|random) (?:prompts?|documents?|requests?|inputs?)|no (?:shared|common) prefix|never repeat|single[- ]pass|one[- ]shot|every prompt is (?:new|different)",
     ),
     ("single_pass", r"single[- ]pass|decode[- ]bound|one[- ]shot|batch job|read once"),
     (
@@ -400,17 +401,33 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
         "content_misplaced",
         r"(?:reasoning|thinking|tool calls?|function calls?|content|answer|json).{0,60}(?:empty|missing|inside|mixed|appears? in|ends? up|\braw\b|as (?:plain )?text|in the (?:content|text|answer)|not (?:parsed|split|separated|recogni[sz]ed)|leaks? (?:in|into)|\bnull\b)|<think>|<tool_call>|raw (?:tool|tags|json)|tags? (?:in|show)",
     ),
+    (
+        "answer_in_reasoning",
+        r"content[\"'\s:=]{1,4}(?:null|none|\"\"|empty)(?=.*reasoning_content[\"'\s:=]{1,4}[\"'\w])|reasoning_content[\"'\s:=]{1,4}[\"'\w](?=.*[^_]content[\"'\s:=]{1,4}(?:null|none|\"\"|empty))|(?:whole |entire |complete )?(?:answers?|response|reply|text) (?:lands?|sits?|ends? up|arrives?|appears?|comes?|is) (?:up )?in(?:side)? (?:the )?(?:\w+ )?(?:reasoning|thinking|thoughts?)",
+    ),
+    (
+        "thoughts_in_content",
+        r"</?think>|(?:thoughts?|thinking|reasoning|chain of thought) (?:lands?|sits?|ends? up|appears?|leaks?|shows? up|comes?|is) (?:up )?in(?:to|side)? (?:the )?(?:\w+ )?(?:content|answers?|text|output)|reasoning_content[\"'\s:=]{1,4}(?:null|none|\"\"|empty)",
+    ),
+    (
+        "call_in_content",
+        r"<tool_call>|<\|?tool_calls?|<function=|\[tool_calls\]|tool_calls[\"'\s:=]{1,4}(?:null|none|\[\]|empty)(?!.{0,40}finish)|(?:tool|function) calls? (?:\w+ ){0,3}(?:as|in) (?:plain |raw )?(?:text|content)",
+    ),
     ("parser", r"\bparsers?\b"),
     # hangs
     (
         "hangs",
-        r"no (?:more )?tokens? (?:comes?|any ?more|appears?)|gpus? (?:is |are |stands? )?at 0 ?%|py-spy|waits? (?:in|on) (?:the )?\w*(?:queue|lock|result|event|barrier)|never answers?|no further (?:responses?|output|requests?)|nothing (?:comes|happens|more)|goes silent|stops? (?:serving|generating)|\bhangs?\b|\bhung\b|hanging|deadlock\w*|stuck\b|never (?:ends|completes?|finish\w*|returns?|answers?|comes? back|responds?)|frozen|freezes|just sits|no (?:progress|response|answer)|stops? (?:responding|answering)|unresponsive",
+        r"stands? still|st(?:ood|ays?) still|\(nothing for \d+|no (?:more )?tokens? (?:comes?|any ?more|appears?)|gpus? (?:is |are |stands? )?at 0 ?%|py-spy|waits? (?:in|on) (?:the )?\w*(?:queue|lock|result|event|barrier)|never answers?|no further (?:responses?|output|requests?)|nothing (?:comes|happens|more)|goes silent|stops? (?:serving|generating)|\bhangs?\b|\bhung\b|hanging|deadlock\w*|stuck\b|never (?:ends|completes?|finish\w*|returns?|answers?|comes? back|responds?)|frozen|freezes|just sits|no (?:progress|response|answer)|stops? (?:responding|answering)|unresponsive",
     ),
     ("first_request_hangs", r"first request (?:never|hangs?|does not)|never returns"),
+    (
+        "restored_by_flush",
+        r"flush_?cache.{0,80}(?:again|back|restor\w*|normal|recover\w*|fine|accept\w* len\w*)|(?:after|once|when) (?:\w+ )?(?:emptying|flushing|clearing|dropping|emptied|flushed|cleared) (?:of )?(?:the )?(?:radix |prefix |kv )?cache.{0,40}(?:fine|again|back|normal|recover\w*|good)|(?:emptying|flushing|clearing) the (?:\w+ )?cache (?:helps|fixes|cures|restores)",
+    ),
     ("stragglers", r"stragglers?|a few .{0,40}(?:hang|never)|some requests? (?:never|hang)|nearly all requests finish"),
     (
         "clients_wait",
-        r"clients? (?:waits?|hangs?|block\w*|time ?outs?|never (?:get|hear))|no (?:reply|response|error) to the client|wait(?:s|ing)? for ?ever",
+        r"never (?:gets?|receives?|sees?) (?:any |an |their )?(?:answer|response|reply)|no(?:t even an)? (?:answer|error)\b.{0,30}(?:not even|no|nor) (?:an? )?(?:error|answer)|(?:requests?|calls?) (?:is|are|was|were)? ?never answered|clients? (?:waits?|hangs?|block\w*|time ?outs?|never (?:get|hear))|no (?:reply|response|error) to the client|wait(?:s|ing)? for ?ever",
     ),
     ("health_503", r"/health.{0,20}503|503\b|health (?:check )?(?:fails?|stays)|never (?:becomes )?(?:healthy|ready)"),
     (
@@ -439,6 +456,10 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     (
         "after_upgrade",
         r"(?:after|since) (?:the |an |our |we )?(?:upgrad\w*|updat\w*|moving to|switching to|new (?:version|build|image|release)|bump\w*)|upgraded|latest build|previous (?:release|version)|used to work|old(?:er)? version",
+    ),
+    (
+        "replicas_of_node",
+        r"other (?:pods?|processes|containers|servers?) on (?:the )?(?:same )?(?:node|host|machine)|next to it|shares? the (?:node|host|machine)",
     ),
     ("after_hours", r"hours (?:later|in|into|of)|after \d+ ?(?:h|hours|days)|overnight"),
     ("tiny_context", r"(?:tiny|small|short) context|context[- ]length[ =]\d{2,3}\b"),
@@ -526,7 +547,7 @@ def read(page: Page, text: str, grade: Grade) -> None:
     line = 1
     for sentence in _SENTENCE.split(text):
         low = " ".join(sentence.lower().split())[:_LONGEST_SENTENCE]
-        if len(low) > 3 and not _LOG_LINE.search(low):
+        if len(low) > 3 and not _LOG_LINE.search(low) and not is_frame(sentence):
             for term, pattern in _PATTERNS:
                 if pattern.search(low) and not (term in _EXCEPT and _EXCEPT[term].search(low)):
                     page.add("symptom", True, line, scope=term, grade=grade)

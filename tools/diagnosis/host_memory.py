@@ -1,0 +1,46 @@
+"""Whose memory ran out: the container's, the host's by this server, or the host's by others."""
+
+from __future__ import annotations
+
+import re
+
+from tools.diagnosis.clues import Seen
+from tools.diagnosis.view import View
+
+_OWN = re.compile(r"sglang|python|scheduler|detokenizer|launch_server|^pt_|torch|^ray", re.IGNORECASE)
+
+
+def room_for_pools(view: View) -> float | None:
+    """Bytes the host had for pools: what is free before they are taken, all of it once the server is up."""
+    up = view.facts.text("ready") == "True" or "decode_lines" in view.facts or "prefill_lines" in view.facts
+    total, available = view.number("mem_total_bytes"), view.number("mem_available_bytes")
+    return total if up and total is not None else available or total
+
+
+def limit_binds(view: View) -> Seen | None:
+    """The pools of all ranks come near the container's limit or pass it, and the host could hold them."""
+    limit, host = view.number("cgroup_limit_bytes"), room_for_pools(view)
+    each, ranks = view.number("host_pool_gb"), view.value("--tp-size") or view.number("host_pool_ranks") or 1
+    if not limit or not host or not each:
+        return None
+    wanted = each * ranks * 1e9
+    if wanted < 0.7 * limit or wanted > 0.8 * host or host < 1.2 * limit:
+        return None
+    text = f"{wanted / 1e9:.0f} GB asked, limit {limit / 1e9:.0f} GB, host {host / 1e9:.0f} GB"
+    return Seen(text, view.sources("cgroup_limit_bytes", "host_pool_gb"))
+
+
+def others_die(view: View) -> Seen | None:
+    """Among what was killed for memory is a program that is not the server."""
+    killed = (*view.facts.all("oom_victim"), *view.facts.all("kernel_oom_kill"))
+    others = [one for one in killed if not _OWN.search(str(one.value))]
+    return Seen(f"{others[0].value} was killed", (others[0].source,)) if others else None
+
+
+def little_of_the_host(view: View) -> Seen | None:
+    """The server's cgroup holds less than half of the host, and hardly anything of the host is free."""
+    used, total = view.number("cgroup_used_bytes"), view.number("mem_total_bytes")
+    if not used or not total or used > 0.5 * total or (view.number("mem_available_bytes") or total) > 0.1 * total:
+        return None
+    text = f"{used / 1e9:.0f} GB of {total / 1e9:.0f} GB, and hardly any is free"
+    return Seen(text, view.sources("cgroup_used_bytes", "mem_available_bytes"))
