@@ -130,9 +130,8 @@ def tokens_sum(server: Deployment) -> Sum | None:
         expression = "floor((budget * 2^30 - state_slots * state_bytes) / bytes_per_token) to a page"
     if shape.sliding:
         sliding = pools.sliding_bytes_per_token(shape, server.layout)
-        ratio = server.number("swa_full_tokens_ratio", 0.8)
-        tokens, _ = pools.sliding_split(rest, cell, sliding, ratio.value if ratio else 0.8, server.page)
-        inputs |= {"sliding_bytes_per_token": sliding, "ratio": ratio.value if ratio else 0.8}
+        tokens, _ = pools.sliding_split(rest, cell, sliding, server.window_ratio, server.page)
+        inputs |= {"sliding_bytes_per_token": sliding, "ratio": server.window_ratio}
         expression = "floor(budget * 2^30 / (bytes_per_token + ratio * sliding_bytes_per_token)) to a page"
     else:
         tokens = pools.tokens_in(rest, cell, server.page) * server.dcp
@@ -172,7 +171,7 @@ def size_sum(server: Deployment) -> Sum | None:
     tokens, cell = server.pool_tokens, server.bytes_per_token
     if tokens is None or cell is None:
         return None
-    printed = server.fact("kv_pool_gib", "")
+    printed = server.fact("kv_pool_gib", "full" if server.shape and server.shape.sliding else "")
     known = provenance(tokens, cell)
     return Sum(
         "pool_size",
@@ -329,6 +328,11 @@ class _Ladder:
             self._take("KV pool", size, known.grade, tokens.source, "holds running requests and, evictable, prefixes")
             padding = pools.gib(cell.value * server.page)
             self._take("padding page", padding, known.grade, cell.source, "padded tokens of a batch are written there")
+            if server.shape and server.shape.sliding:
+                row = pools.sliding_bytes_per_token(server.shape, server.layout)
+                window = pools.gib(pools.pool_bytes(row, server.window_tokens, server.page))
+                why = "holds the last tokens of running requests for the sliding-window layers"
+                self._take("sliding-window pool", window, known.grade, tokens.source, why)
         slots = server.fact("state_slots")
         if server.shape and server.shape.state and slots:
             size = pools.gib((slots.value + 1) * server.shape.state.bytes_per_request(server.attn_tp))

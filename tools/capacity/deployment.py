@@ -27,6 +27,7 @@ _ALIASES: Mapping[str, tuple[str, ...]] = {
 }
 _TRUE = ("true", "1", "yes", "on")
 SPECULATIVE_DEFAULT_LIMIT = 48
+_PREDICTION_LAYERS = "num_nextn_predict_layers"
 _LARGEST_SIZE = 1 << 16
 
 
@@ -162,7 +163,8 @@ class Deployment:
             config = self.config(draft=True)
             if config is None and not self.text("speculative_draft_model_path"):
                 target = self.config()
-                config = target if target and "num_nextn_predict_layers" in json.dumps(target) else None
+                own = self.predicts_itself or (target is not None and _PREDICTION_LAYERS in json.dumps(target))
+                config = target if own else None
             return None if config is None else ModelShape.from_config(config, draft=True)
         except ConfigUnreadable:
             return None
@@ -178,6 +180,18 @@ class Deployment:
     def has_draft(self) -> bool:
         """Whether there is a draft model on the GPU."""
         return self.algorithm not in ("", "NGRAM")
+
+    @property
+    def predicts_itself(self) -> bool:
+        """Whether the draft are the target's own prediction layers (sglang 0.5.18 …/base_spec_worker.py:38)."""
+        if self.algorithm not in ("EAGLE", "NEXTN"):
+            return False
+        if not self.text("speculative_draft_model_path"):
+            return True
+        try:
+            return _PREDICTION_LAYERS in json.dumps(self.config(draft=True))
+        except ConfigUnreadable:
+            return False
 
     @property
     def draft_tokens(self) -> int:
@@ -275,16 +289,33 @@ class Deployment:
 
     @cached_property
     def bytes_per_token(self) -> Known | None:
-        """Stored bytes per token and rank: by the shape, else by the printed size of the pool."""
+        """Stored bytes per token and rank of the layers that keep the whole context: by the shape, else by the printed
+        size of the pool. Sliding-window layers have a pool and a row of their own."""
         config = self.facts.get("model_config", "")
-        if self.shape is not None and config is not None and not self.shape.compressed and not self.shape.sliding:
+        if self.shape is not None and config is not None and not self.shape.compressed:
             element = self.element
             grade: Grade = "estimated" if element is None or element.grade == "estimated" else "derived"
             return Known(pools.full_bytes_per_token(self.shape, self.layout), grade, config.source)
-        tokens, size = self.fact("kv_pool", ""), self.fact("kv_pool_gib", "")
-        if tokens and size and tokens.value > 0:
+        tokens, size = _positive(self.fact("kv_pool", "")), _positive(self.fact("kv_pool_gib", ""))
+        if tokens and size:
             return Known(size.value * GIB / (tokens.value + self.page), "estimated", size.source)
         return None
+
+    @property
+    def window_tokens(self) -> int:
+        """Tokens of the sliding-window pool, as printed or by the ratio; 0 without one."""
+        tokens, printed = self.pool_tokens, self.fact("kv_pool", "swa")
+        if not (self.shape and self.shape.sliding and tokens):
+            return 0
+        if printed is not None and printed.value > 0:
+            return int(printed.value)
+        return pools.sliding_tokens(int(tokens.value), self.window_ratio, self.page)
+
+    @property
+    def window_ratio(self) -> float:
+        """Tokens of the sliding-window pool for each of the full one."""
+        found = self.number("swa_full_tokens_ratio", 0.8)
+        return found.value if found is not None and 0 < found.value <= 1 else 0.8
 
     @property
     def draft_bytes_per_token(self) -> Known | None:
@@ -311,7 +342,8 @@ class Deployment:
     @property
     def pool_tokens(self) -> Known | None:
         """Tokens of one pool (one data-parallel rank), as printed."""
-        return _positive(self.fact("kv_pool", "") or self.fact("kv_pool", "full"))
+        found = self.fact("kv_pool", "") or self.fact("kv_pool", "full")
+        return found if found is not None and found.value >= 1 else None
 
     # concurrency --------------------------------------------------------------------------------------------------
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import floor
 
-from tools.capacity import pools, versions
+from tools.capacity import versions
 from tools.capacity.deployment import Deployment, missing_pool, missing_shape
+from tools.capacity.host_pools import HostPool, Kept, kept_now
 from tools.capacity.sums import GB, GIB, Known, Missing, Sum, provenance
 from transcripts.facts import Facts
 
 _RESERVE_BYTES = 10 * GIB
 _RESERVE_SHARE = 0.05
-_RATIO_STEP = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +20,8 @@ class HostBudget:
 
     `largest_ratio` keeps the design's reserve, `largest_ratio_bare` only the 10 GiB that every version keeps; both are
     rounded down to 0.1 and below 1 where nothing fits. `own_check_passes` is what the version itself would let start.
-    `prefix_tokens` are distinct tokens over all data-parallel ranks. `running_factor` is 1: no running request is
+    `pools` are those of one rank: KV and, where the model has them, window, recurrent state and draft. `prefix_tokens`
+    are distinct tokens over all data-parallel ranks. `running_factor` is 1: no running request is
     served from host memory.
     """
 
@@ -41,6 +41,7 @@ class HostBudget:
     prefix_tokens: int
     device_tokens: int
     numa: str
+    pools: tuple[HostPool, ...]
     sums: tuple[Sum, ...]
     warnings: tuple[str, ...]
     missing: tuple[Missing, ...] = ()
@@ -75,30 +76,72 @@ def host_budget(
         size_gb = server.whole("hicache_size", 0)
         set_ratio = server.number("hicache_ratio", 2.0)
         ratio = set_ratio.value if set_ratio else 2.0
-    per_rank, kept = _pool(server, ratio or 0.0, size_gb or 0)
-    ranks = server.ranks_here
+    here = kept_now(server)
+    assert here is not None  # the pool is known, see above
+    hosted = here.on_host(ratio or 0.0, size_gb or 0)
+    ranks, rows = server.ranks_here, hosted[0].rows
+    per_rank = sum(pool.bytes for pool in hosted)
     total = per_rank * ranks
-    limit, limit_from, limit_sources = memory_limit(server)
-    one = cell.value * tokens.value
+    limit, limit_from, _ = memory_limit(server)
     bare = _available(server)[0] - _RESERVE_BYTES
     own_limit, own_text = _own_check(server)
-    known = provenance(tokens, cell)
+    return HostBudget(
+        ratio=rows / tokens.value if size_gb else float(ratio or 0.0),
+        ranks=ranks,
+        per_rank_bytes=per_rank,
+        total_bytes=total,
+        distinct_bytes=sum(pool.bytes * ranks // pool.copies for pool in hosted),
+        limit_bytes=limit,
+        limit_from=limit_from,
+        fits=total <= limit,
+        largest_ratio=here.largest_ratio(limit / ranks),
+        largest_ratio_bare=here.largest_ratio(bare / ranks),
+        own_check_passes=per_rank <= own_limit,
+        own_check_largest_ratio=here.largest_ratio(own_limit),
+        own_check=own_text,
+        prefix_tokens=rows * server.groups,
+        device_tokens=int(tokens.value),
+        numa=_numa(server, per_rank),
+        pools=hosted,
+        sums=_sums(server, here, hosted, size_gb or 0),
+        warnings=_warnings(server, here, rows, bool(size_gb)),
+    )
+
+
+def _sums(server: Deployment, here: Kept, hosted: tuple[HostPool, ...], size_gb: int) -> tuple[Sum, Sum]:
+    """The sum over all ranks against what may be taken, and one rank's against what the version checks."""
+    limit, limit_from, limit_sources = memory_limit(server)
+    own_limit, own_text = _own_check(server)
+    known = provenance(server.pool_tokens, server.bytes_per_token)
+    topic = "host_size" if len(here.device) == 1 else "host_size_hybrid"
+    inputs: dict[str, float] = {"ranks": server.ranks_here}
+    each: dict[str, float] = {pool.name.replace(" ", "_") + "_gb": pool.bytes / GB for pool in hosted}
+    one = " + ".join(each)
+    if len(hosted) == 1:
+        only, tokens = hosted[0], here.device[0].rows
+        each, one = {"bytes_per_token": only.row_bytes, "host_tokens": only.rows}, "bytes_per_token * host_tokens / 1e9"
+        inputs |= {"bytes_per_token": only.row_bytes, "pool_tokens": tokens, "ratio": only.rows / tokens}
+        expression = "ranks * bytes_per_token * (pool_tokens * ratio, up to the next page) / 1e9"
+    else:
+        inputs |= each | ({"hicache_size": size_gb} if size_gb else {})
+        expression = f"ranks * ({one})"
+    per_rank = sum(pool.bytes for pool in hosted)
     total_sum = Sum(
         "host_total",
-        "ranks * bytes_per_token * (pool_tokens * ratio, up to the next page) / 1e9",
-        {"ranks": ranks, "bytes_per_token": cell.value, "pool_tokens": tokens.value, "ratio": kept / tokens.value},
-        total / GB,
+        expression,
+        inputs,
+        per_rank * server.ranks_here / GB,
         "GB",
         known.grade,
         (*known.sources, *limit_sources),
         limit=limit / GB,
         limit_from=limit_from,
-        source_line=versions.source_line(server.version, "host_size"),
+        source_line=versions.source_line(server.version, topic),
     )
     per_rank_sum = Sum(
         "host_per_rank",
-        "bytes_per_token * host_tokens / 1e9",
-        {"bytes_per_token": cell.value, "host_tokens": kept},
+        one,
+        each,
         per_rank / GB,
         "GB",
         known.grade,
@@ -107,27 +150,7 @@ def host_budget(
         limit_from=own_text,
         source_line=versions.source_line(server.version, "host_check"),
     )
-    distinct = total // _copies(server)
-    return HostBudget(
-        ratio=kept / tokens.value if size_gb else float(ratio or 0.0),
-        ranks=ranks,
-        per_rank_bytes=per_rank,
-        total_bytes=total,
-        distinct_bytes=distinct,
-        limit_bytes=limit,
-        limit_from=limit_from,
-        fits=total <= limit,
-        largest_ratio=_down(limit / (ranks * one)),
-        largest_ratio_bare=_down(bare / (ranks * one)),
-        own_check_passes=per_rank <= own_limit,
-        own_check_largest_ratio=_down(own_limit / one),
-        own_check=own_text,
-        prefix_tokens=kept * server.groups,
-        device_tokens=int(tokens.value),
-        numa=_numa(server, per_rank),
-        sums=(total_sum, per_rank_sum),
-        warnings=_warnings(server, kept, int(tokens.value)),
-    )
+    return total_sum, per_rank_sum
 
 
 def memory_limit(server: Deployment) -> tuple[int, str, tuple[str, ...]]:
@@ -166,19 +189,6 @@ def _cgroup(server: Deployment) -> int | None:
     return int(limit.value - (used.value if used else 0)) + held
 
 
-def _pool(server: Deployment, ratio: float, size_gb: int) -> tuple[int, int]:
-    """Bytes and tokens of one rank's host pool, the sidecar rows of an indexer included."""
-    tokens, cell = server.pool_tokens, server.bytes_per_token
-    assert tokens is not None and cell is not None  # noqa: PT018  checked by the caller
-    kept = pools.host_tokens(int(tokens.value), server.page, ratio, size_gb, cell.value)
-    return int(kept * cell.value), kept
-
-
-def _copies(server: Deployment) -> int:
-    """How many ranks of this host hold the same key and value."""
-    return server.shape.full.copies(server.attn_tp) if server.shape else 1
-
-
 def _own_check(server: Deployment) -> tuple[int, str]:
     """What the version compares one rank's pool with, in bytes, and in words."""
     available, _ = _available(server)
@@ -208,22 +218,38 @@ def _numa(server: Deployment, per_rank: int) -> str:
     return f"the ranks of one NUMA node need {share / GB:.1f} GB: {', '.join(tight)}; the rest becomes remote memory"
 
 
-def _warnings(server: Deployment, kept: int, device: int) -> tuple[str, ...]:
-    found = []
-    if kept <= device:
+def _warnings(server: Deployment, here: Kept, rows: int, by_size: bool) -> tuple[str, ...]:
+    found = [refused] if (refused := hicache_refused(server, by_size)) else []
+    if rows <= here.device[0].rows:
         failing = versions.host_pool_must_exceed_device(server.version)
         found.append("not larger than the device pool: " + ("the start fails" if failing else "of little use"))
-    if server.has_draft and not versions.at_least(server.version, "0.5.12"):
+    if server.has_draft and not versions.draft_on_host(server.version):
         found.append("the draft's KV is not kept in host memory: accept length can fall after load-backs")
-    if server.has_draft and versions.at_least(server.version, "0.5.12"):
-        found.append("the draft's KV is kept in host memory too and is not in this sum")
-    if server.shape and (server.shape.state or server.shape.sliding):
-        found.append("only pools of full attention are counted; sidecar pools of state or window come on top")
+    if here.draft_bytes is None:
+        found.append("the draft's KV is kept in host memory too; its shape is not known and it is not in this sum")
+    if by_size and len(here.device) > 1:
+        shared = versions.host_size_is_shared(server.version)
+        names = " and ".join(pool.name for pool in here.device)
+        found.append(
+            f"--hicache-size is one total, shared between {names} by their device bytes"
+            if shared
+            else f"each of {names} takes the whole of --hicache-size"
+        )
     return tuple(found)
 
 
-def _down(ratio: float) -> float:
-    return max(0.0, floor(ratio / _RATIO_STEP + 1e-9) / 10)
+def hicache_refused(server: Deployment, by_size: bool = False) -> str:
+    """Why the version does not start with HiCache for such a model; empty where it does."""
+    shape = server.shape
+    if shape is None:
+        return ""
+    if shape.state and not versions.hicache_takes_state(server.version):
+        return "this version takes no HiCache for a model with recurrent state: the start fails"
+    if shape.sliding and not versions.hicache_takes_windows(server.version):
+        return "this version takes no HiCache for a model with a sliding-window pool: the start fails"
+    if shape.compressed and by_size:
+        return "for this model HiCache takes --hicache-ratio, not --hicache-size: the start fails"
+    return ""
 
 
 def _missing(server: Deployment) -> tuple[Missing, ...]:

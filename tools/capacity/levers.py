@@ -9,6 +9,7 @@ from functools import partial
 from tools.capacity import versions
 from tools.capacity.budget import HEADROOM_FLOOR_GIB, fraction_sum, headroom_gib, round_fraction_down
 from tools.capacity.deployment import Deployment
+from tools.capacity.host import hicache_refused
 from tools.capacity.scenario import Outcome, Scenarios, Settings, divides_attention
 from tools.capacity.shape import Latent
 from tools.capacity.sums import GIB, MIB, Missing, Sum
@@ -228,7 +229,7 @@ class Catalogue:
                     partial(_with_dcp, dcp),
                     risk,
                     "HiCache is on, and takes no draft model under DCP"
-                    if self._now.settings.ratio and server.has_draft
+                    if self._now.settings.hicache and server.has_draft
                     else "",
                 )
 
@@ -350,6 +351,8 @@ class Catalogue:
         server = self._server
         if not self._has("--enable-hierarchical-cache") or server.switch("disable_radix_cache"):
             return []
+        if hicache_refused(server):
+            return []
         found = []
         for moves in ((), *((move,) for move in element)):
             outcome = self._outcome(moves)
@@ -373,9 +376,13 @@ class Catalogue:
             ("--enable-hierarchical-cache", None, "true"),
             ("--hicache-ratio", server.text("hicache_ratio") or None, f"{ratio:g}"),
         )
-        if self._now.settings.ratio:
+        if self._now.settings.hicache:
             changes = changes[1:]
-        return Move(f"HiCache, ratio {ratio:g}", changes, lambda settings: replace(settings, ratio=ratio), risk)
+        if self._now.settings.size_gb:
+            changes = (*changes, ("--hicache-size", f"{self._now.settings.size_gb:g}", None))  # it wins over a ratio
+        return Move(
+            f"HiCache, ratio {ratio:g}", changes, lambda settings: replace(settings, ratio=ratio, size_gb=0.0), risk
+        )
 
     # evaluation ------------------------------------------------------------------------------------------------------
 

@@ -8,20 +8,19 @@ kept apart by `Comparison.inferred`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import floor, isfinite
+from math import floor
 
 from tools.capacity import pools, versions
 from tools.capacity.errors import RowsUnreadable
 from tools.capacity.fraction import Card, automatic_fraction
-from tools.capacity.shape import Heads, Latent
-from tools.capacity.state import StateShape, gated_delta, kimi_delta, lightning, mamba2, short_convolution
+from tools.capacity.host_pools import KV, SLIDING, STATE, DevicePool, Kept
+from tools.capacity.shape import Latent
+from tools.capacity.start_row import Row, Start
 from tools.capacity.sums import GIB
 
-Row = Mapping[str, str]
 _PRINT = 0.005
-_INDEXER_ROW = 132
 _NEEDED = ("id", "arch_src", "kv_kind", "max_total_num_tokens", "kv_size_gb")
 
 
@@ -45,120 +44,6 @@ class Comparison:
     @property
     def inside_rounding(self) -> bool:
         return abs(self.got - self.want) <= self.slack + 1e-9
-
-
-class Start:
-    """One row, read by column; a blank column is None."""
-
-    def __init__(self, row: Row) -> None:
-        self.row = row
-
-    def text(self, name: str) -> str:
-        return (self.row.get(name) or "").strip()
-
-    def number(self, name: str) -> float | None:
-        try:
-            value = float(self.text(name))
-        except ValueError:
-            return None
-        return value if isfinite(value) else None
-
-    def whole(self, name: str, default: int = 0) -> int:
-        value = self.number(name)
-        return default if value is None else int(value)
-
-    @property
-    def inferred(self) -> bool:
-        return self.text("arch_src") == "inferred"
-
-    @property
-    def kind(self) -> str:
-        return self.text("kv_kind").partition(":")[0]
-
-    @property
-    def kind_bytes(self) -> float:
-        return float(self.text("kv_kind").partition(":")[2] or 0)
-
-    @property
-    def attn_tp(self) -> int:
-        if self.whole("attn_tp_assumed"):
-            return self.whole("attn_tp_assumed")
-        tp = self.whole("tp", 1)
-        attention_groups = (
-            self.whole("dp", 1) if self.text("enable_dp_attention").lower() in ("yes", "1", "true") else 1
-        )
-        return max(1, tp // attention_groups)
-
-    @property
-    def page(self) -> int:
-        on_cuda = not re.search(r"AMD|MI\d{3}|ROCm|Ascend|NPU", self.text("gpu"))
-        return self.whole("page_size", 64 if self.kind == "dsa" and on_cuda else 1)
-
-    @property
-    def element(self) -> float:
-        return self.number("kv_elem_bytes") or pools.element_bytes(self.text("kv_cache_dtype")) or 2.0
-
-    @property
-    def tokens(self) -> int | None:
-        value = self.number("max_total_num_tokens") or self.number("full_tokens")
-        return None if value is None else int(value)
-
-    @property
-    def full(self) -> Heads | Latent | None:
-        """Layers whose cache grows with the context, from the columns."""
-        layers = self.whole("kv_layers") or self.whole("n_layers")
-        head_dim = self.text("head_dim")
-        if self.kind in ("dsa", "dsv4", "ratio") or not layers or not head_dim:
-            return None
-        if self.kind == "mla" or "+" in head_dim:
-            parts = [int(part) for part in head_dim.split("+")]
-            return Latent(layers, parts[0], sum(parts[1:]))
-        heads = self.whole("n_kv_heads")
-        width = int(float(head_dim))
-        return Heads(layers, heads, width, self.whole("v_head_dim", width)) if heads else None
-
-    @property
-    def sliding(self) -> Heads | None:
-        layers, width = self.whole("swa_layers"), self.whole("swa_head_dim")
-        if self.kind != "swa" or not layers or not width:
-            return None
-        return Heads(layers, self.whole("swa_kv_heads"), width, self.whole("swa_v_head_dim", width))
-
-    @property
-    def bytes_per_token(self) -> float | None:
-        """Stored bytes per token and rank, the sliding-window layers apart."""
-        if self.kind == "dsv4":
-            return self.kind_bytes or None
-        if self.kind == "dsa":
-            return self.kind_bytes * self.whole("kv_layers") + _INDEXER_ROW * self.whole("index_layers")
-        full = self.full
-        return None if full is None else full.elements_per_token(self.attn_tp) * self.element
-
-    @property
-    def sliding_bytes_per_token(self) -> float:
-        sliding = self.sliding
-        return 0.0 if sliding is None else sliding.elements_per_token(self.attn_tp) * self.element
-
-    @property
-    def state(self) -> StateShape | None:
-        kind, _, rest = self.text("lin_spec").partition(":")
-        readers: dict[str, Callable[..., StateShape]] = {
-            "gdn": gated_delta,
-            "kda": kimi_delta,
-            "mamba2": mamba2,
-            "lightning": lightning,
-            "shortconv": short_convolution,
-        }
-        return readers[kind](*(int(float(part)) for part in rest.split(","))) if kind in readers and rest else None
-
-    @property
-    def newer(self) -> bool | None:
-        """Whether the build reserves the extra state slot; None where neither version nor date says."""
-        if self.text("sglang_version"):
-            return versions.state_slot_reserved(self.text("sglang_version"))
-        # The change came between 0.5.16 and 0.5.20, forks took it later still: a date only rules it out.
-        dated = self.text("log_date")
-        return False if dated and dated < "2026-05" else None
 
 
 def compare(rows: Sequence[Row]) -> tuple[list[Comparison], list[str]]:
@@ -263,8 +148,7 @@ def _state_slots(start: Start) -> Iterator[Comparison]:
     if slots is None or shape is None or tokens is None or cell is None or start.text("capped"):
         return
     each, kept = shape.bytes_per_request(start.attn_tp), cell + (start.number("unlogged_bytes") or 0.0)
-    by_hand = not 0.8 <= slots * each / (tokens * kept) <= 1.0
-    if by_hand or start.whole("mamba_radix_off") or start.text("speculative"):
+    if start.slots_by_hand or start.whole("mamba_radix_off") or start.text("speculative"):
         return
     budget = tokens * kept + slots * each
     builds = (start.newer,) if start.newer is not None else (False, True)
@@ -288,10 +172,13 @@ def _stated_ratio(start: Start) -> float | None:
 
 
 def _host(start: Start) -> Iterator[Comparison]:
-    """Host memory of one rank from the device pool and the ratio, or from a size in GB."""
+    """Host memory of one rank from the device pools and the ratio, or from a size in GB.
+
+    The column does not say whether its figure is the KV pool's or all pools' of a hybrid model: the nearer counts.
+    """
     said = start.text("hicache")
     size, cell = re.search(r"([\d.]+)\s*GB", said), start.bytes_per_token
-    if not size or cell is None or start.sliding:
+    if not size or cell is None:
         return
     want = float(size.group(1))
     tokens = start.tokens
@@ -299,16 +186,38 @@ def _host(start: Start) -> Iterator[Comparison]:
         tokens = int((start.number("kv_size_gb") or 0.0) * GIB / cell) - start.page
     given = re.search(r"(?:hicache-)?size\s*[=:]?\s*(\d+)", said)
     ratio = re.search(r"ratio\s*(?:of\s*)?[=:]?\s*(\d+(?:\.\d+)?)", said)
-    if given:
-        kept = pools.host_tokens(tokens or 0, start.page, size_gb=int(given.group(1)), row_bytes=cell)
-    elif tokens is not None and (ratio or "default ratio" in said):
-        kept = pools.host_tokens(tokens, start.page, ratio=float(ratio.group(1)) if ratio else 2.0)
-    else:
+    scale = float(ratio.group(1)) if ratio else 2.0
+    if not given and (tokens is None or not (ratio or "default ratio" in said)):
         return
+    device = _device_pools(start, tokens or 0, cell)
+    totals = []
+    for version in start.host_rules:
+        hosted = Kept(device, 0.0, 1, version).on_host(scale, float(given.group(1)) if given else 0.0)
+        totals += [hosted[0].bytes, sum(pool.bytes for pool in hosted)]
+    got = min((pools.gb(total) for total in totals), key=lambda value: abs(value - want))
     slack = (
         _PRINT if start.tokens is not None or given else want * _PRINT / (start.number("kv_size_gb") or 1.0) + _PRINT
     )
-    yield _compared(start, "host", "host_gb", want, pools.gb(kept * cell), slack)
+    yield _compared(start, "host", "host_gb", want, got, slack)
+
+
+def _device_pools(start: Start, tokens: int, cell: float) -> tuple[DevicePool, ...]:
+    found = [DevicePool(KV, tokens, cell, start.page)]
+    if start.sliding:
+        window = start.whole("swa_tokens") or pools.sliding_tokens(tokens, _observed_ratio(start), start.page)
+        found.append(DevicePool(SLIDING, window, start.sliding_bytes_per_token, start.page))
+    shape, slots = start.state, start.number("mamba_slots")
+    if shape is not None and slots is not None:
+        each = shape.bytes_per_request(start.attn_tp)
+        scratch = _states_between_steps(start, shape.matrix_bytes_per_request(start.attn_tp)) * each
+        found.append(DevicePool(STATE, int(slots), each, 1, scratch_bytes=scratch))
+    return tuple(found)
+
+
+def _states_between_steps(start: Start, matrix_bytes: int) -> int:
+    """How many states speculative decoding keeps, from the printed size of their matrices."""
+    printed = start.number("mamba_spec_ssm_gb") or 0.0
+    return round(printed * GIB / matrix_bytes) if matrix_bytes else 0
 
 
 def free_memory(start: Start) -> tuple[float, float] | None:
@@ -367,7 +276,9 @@ def _observed_ratio(start: Start) -> float:
 
 
 def _slots(start: Start, budget: float, each: int) -> int:
-    """State slots: the request limit where the radix cache is off, the automatic split otherwise."""
+    """State slots: as set by somebody, the request limit where the radix cache is off, else the automatic split."""
+    if start.slots_by_hand:
+        return start.whole("mamba_slots")
     limit = start.whole("req_cap") or start.whole("max_running_requests")
     if start.whole("mamba_radix_off") and limit:
         return limit

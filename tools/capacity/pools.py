@@ -148,9 +148,9 @@ def default_running_limit(tokens: int, context_len: int) -> int:
     return min(max(int(tokens / context_len * 512), 2048), 4096)
 
 
-def host_tokens(device_tokens: int, page: int, ratio: float = 0.0, size_gb: int = 0, row_bytes: float = 1.0) -> int:
-    """Tokens of a HiCache host pool of one rank; `size_gb` (decimal, per rank) wins over `ratio`."""
-    tokens = int(size_gb * 1e9 // row_bytes) if size_gb > 0 else int(device_tokens * ratio)
+def host_tokens(device_tokens: int, page: int, ratio: float = 0.0, size_gb: float = 0, row_bytes: float = 1.0) -> int:
+    """Rows of a HiCache host pool of one rank; `size_gb` (decimal, this pool's part) wins over `ratio`."""
+    tokens = int(size_gb * 1e9 // row_bytes) if size_gb > 0 and row_bytes > 0 else int(device_tokens * ratio + 1e-9)
     return (tokens // page + 1) * page
 
 

@@ -204,5 +204,6 @@ def _host_json(host: HostBudget) -> dict[str, Any]:
         "prefix_tokens": host.prefix_tokens,
         "running_factor": host.running_factor,
         "numa": host.numa,
+        "pools": [{"name": pool.name, "rows": pool.rows, "gb": pool.bytes / GB} for pool in host.pools],
         "warnings": list(host.warnings),
     }

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import floor
 
 from tools.capacity import pools, versions
 from tools.capacity.budget import HEADROOM_FLOOR_GIB, budget_sum, slots_of
 from tools.capacity.concurrency import slots_per_request
 from tools.capacity.deployment import Deployment, missing_memory, missing_shape
 from tools.capacity.host import memory_limit
+from tools.capacity.host_pools import Kept, kept
 from tools.capacity.shape import Heads, ModelShape
 from tools.capacity.sums import GB, GIB, MIB, Missing, Sum, weakest
 from transcripts.facts import Grade
@@ -21,7 +21,8 @@ _GRAPH_MIB_PER_REQUEST = 2
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What a plan sets. `limit` is the flag's value over all pools (None: as the version's default has it);
-    `ratio` 0 is no HiCache; `freed_gib` is what a lever gives back to the reserve."""
+    `ratio` 0 with `size_gb` 0 is no HiCache, a size (decimal GB per rank) wins over the ratio; `freed_gib` is what a
+    lever gives back to the reserve."""
 
     fraction: float
     element: float
@@ -31,6 +32,11 @@ class Settings:
     speculative: bool
     ratio: float
     freed_gib: float = 0.0
+    size_gb: float = 0.0
+
+    @property
+    def hicache(self) -> bool:
+        return self.ratio > 0 or self.size_gb > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +85,8 @@ class Scenarios:
     def now(self) -> Settings:
         server = self.server
         fraction, element = server.fraction, server.element
-        ratio = server.number("hicache_ratio", 2.0) if server.switch("enable_hierarchical_cache") else None
+        tiered = server.switch("enable_hierarchical_cache")
+        ratio = server.number("hicache_ratio", 2.0) if tiered else None
         typed = server.number("max_running_requests")
         return Settings(
             fraction=fraction.value if fraction else 0.0,
@@ -89,6 +96,7 @@ class Scenarios:
             limit=None if typed is None or (server.algorithm and server.limit_is_default) else int(typed.value),
             speculative=bool(server.algorithm),
             ratio=ratio.value if ratio else 0.0,
+            size_gb=server.whole("hicache_size", 0) if tiered else 0,
         )
 
     def evaluate(self, settings: Settings) -> Outcome:
@@ -103,12 +111,11 @@ class Scenarios:
         tokens = int(tokens * self._correction + 1e-6) // layout.page * layout.page
         groups = self._groups(settings)
         running, binds = self._running(settings, tokens, slots)
-        cell = pools.full_bytes_per_token(shape, layout) / settings.dcp
-        one = cell * tokens
+        cell = pools.full_bytes_per_token(shape, layout)
+        here = kept(server, layout, tokens, cell, slots, settings.speculative)
         limit = memory_limit(server)[0] if server.fact("mem_available_bytes") else 0
-        ranks = server.ranks_here
-        largest = max(0.0, floor(limit / (ranks * one) * 10 + 1e-9) / 10) if one > 0 else 0.0
-        host = one * settings.ratio * ranks
+        largest = here.largest_ratio(limit / server.ranks_here) if tokens > 0 else 0.0
+        host, rows = self._host(settings, here)
         free = self._free(settings, shape, layout, tokens)
         total = tokens * groups
         sums.append(
@@ -129,16 +136,23 @@ class Scenarios:
             tokens_per_pool=tokens,
             running=None if running is None else running * groups,
             binds=binds,
-            prefix_tokens=int(total * max(settings.ratio, 1.0)),
+            prefix_tokens=max(total, rows * groups),
             host_gb=host / GB,
-            host_fits=host <= limit or settings.ratio == 0,
+            host_fits=host <= limit or not settings.hicache,
             largest_ratio=largest,
             gpu_free_gib=free,
             gpu_fits=tokens > 0 and (free is None or free >= HEADROOM_FLOOR_GIB or self._no_worse(free)),
-            pool_gib=one / GIB,
+            pool_gib=cell / settings.dcp * tokens / GIB,
             grade=weakest(entry.grade for entry in sums),
             sums=tuple(sums),
         )
+
+    def _host(self, settings: Settings, here: Kept) -> tuple[float, int]:
+        """Bytes of host memory over the ranks of this host, and tokens that one rank keeps there."""
+        if not settings.hicache:
+            return 0.0, 0
+        hosted = here.on_host(settings.ratio, settings.size_gb)
+        return float(sum(pool.bytes for pool in hosted) * self.server.ranks_here), hosted[0].rows
 
     def held_per_request(self) -> float | None:
         held = self.server.tokens_per_request
@@ -201,9 +215,8 @@ class Scenarios:
             rest -= slots * each
         cell = self._cell(settings, shape, layout)
         if shape.sliding:
-            ratio = self.server.number("swa_full_tokens_ratio", 0.8)
             sliding = pools.sliding_bytes_per_token(shape, layout)
-            return pools.sliding_split(rest, cell, sliding, ratio.value if ratio else 0.8, layout.page)[0], slots
+            return pools.sliding_split(rest, cell, sliding, self.server.window_ratio, layout.page)[0], slots
         return pools.tokens_in(rest, cell, layout.page) * settings.dcp, slots
 
     def _running(self, settings: Settings, tokens: int, slots: int | None) -> tuple[int | None, str]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tools.capacity.observed import Comparison, Row, compare
+from tools.capacity.observed import Comparison, compare
+from tools.capacity.start_row import Row
 
 GROUPS = ("size", "tokens", "host", "state", "draft", "auto_fraction", "running", "split")
 

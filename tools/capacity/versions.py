@@ -1,7 +1,7 @@
 """What differs between SGLang versions in the sums of this package, and where each version does them.
 
-Every entry was read in the trees of 0.4.6, 0.5.9, 0.5.12, 0.5.16, 0.5.20 and 0.5.23; the release in between that
-changed a rule is not known more closely than that, so a rule holds from the first of these trees that has it.
+Every entry was read in the trees of 0.4.6, 0.5.9, 0.5.12, 0.5.16, 0.5.20 and 0.5.23; where the release in between that
+changed a rule is not known more closely, the rule holds from the first of these trees that has it.
 """
 
 from __future__ import annotations
@@ -66,6 +66,39 @@ def host_check_is_per_rank(version: str) -> bool:
 def host_pool_must_exceed_device(version: str) -> bool:
     """The start fails when the host pool is not larger than the device pool (later versions warn)."""
     return not at_least(version, "0.5.16")
+
+
+def host_size_is_shared(version: str) -> bool:
+    """`--hicache-size` is one total for the pools of a hybrid model; before, each of its pools takes all of it.
+
+    0.5.16 srt/mem_cache/hybrid_cache/hybrid_pool_assembler.py:72 and :554 hand the same size to both pools, 0.5.17
+    :97-110 and :569 share it by device bytes.
+    """
+    return at_least(version, "0.5.17")
+
+
+def draft_on_host(version: str) -> bool:
+    """HiCache keeps the draft's KV beside the target's (0.5.12 srt/managers/scheduler.py:1030)."""
+    return at_least(version, "0.5.12")
+
+
+def draft_packed_on_host(version: str) -> bool:
+    """Prediction layers of the target itself lie in the rows of the KV host pool, so that a size holds fewer tokens.
+
+    0.5.18 srt/speculative/base_spec_worker.py:38 and srt/mem_cache/pool_host/base.py:157; other drafts, and earlier
+    versions, have a host pool of their own with as many tokens.
+    """
+    return at_least(version, "0.5.18")
+
+
+def hicache_takes_state(version: str) -> bool:
+    """HiCache starts for a model with recurrent state (0.5.9 srt/mem_cache/hiradix_cache.py:97 refuses it)."""
+    return at_least(version, "0.5.10")
+
+
+def hicache_takes_windows(version: str) -> bool:
+    """HiCache starts for a model with a sliding-window pool (0.5.11 srt/mem_cache/hiradix_cache.py:96 refuses it)."""
+    return at_least(version, "0.5.12")
 
 
 def one_more_request_row(version: str) -> bool:
@@ -181,6 +214,13 @@ _LINES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
             "0.5.12": "srt/mem_cache/memory_pool_host.py:180",
             "0.5.16": "srt/mem_cache/pool_host/base.py:109",
             "0.5.23": "srt/mem_cache/pool_host/base.py:226",
+        },
+        "host_size_hybrid": {
+            "0.5.10": "srt/mem_cache/hi_mamba_radix_cache.py:131",
+            "0.5.12": "srt/mem_cache/hybrid_cache/hybrid_pool_assembler.py:518",
+            "0.5.16": "srt/mem_cache/hybrid_cache/hybrid_pool_assembler.py:554",
+            "0.5.17": "srt/mem_cache/hybrid_cache/hybrid_pool_assembler.py:97",
+            "0.5.23": "srt/mem_cache/hybrid_cache/hybrid_pool_assembler.py:239",
         },
         "host_check": {
             "0.4.6": "srt/mem_cache/memory_pool.py:752",

@@ -89,3 +89,36 @@ def test_a_row_that_cannot_be_read_is_named_and_the_others_count() -> None:
 def test_a_file_without_the_columns_is_refused() -> None:
     with pytest.raises(RowsUnreadable, match="kv_kind"):
         score([{"id": "x1"}])
+
+
+HYBRID = {
+    "kv_kind": "mha", "n_kv_heads": "2", "head_dim": "256", "kv_layers": "12", "kv_elem_bytes": "1", "page_size": "64",
+    "max_total_num_tokens": "240128", "lin_spec": "gdn:36,16,48,128,4,2", "mamba_slots": "48",
+    "mamba_spec_ssm_gb": "1.05",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("columns", "inside"),
+    [
+        pytest.param({"sglang_version": "0.5.20.dev728", "hicache": "40.41 GB host, size 96"}, 1, id="shared"),
+        pytest.param({"sglang_version": "0.5.20", "hicache": "96.01 GB host, size 96"}, 1, id="shared, all pools"),
+        pytest.param({"sglang_version": "0.5.16", "hicache": "96.00 GB host, size 96"}, 1, id="each its own"),
+        pytest.param({"sglang_version": "0.5.16", "hicache": "40.41 GB host, size 96"}, 0, id="not yet shared"),
+        pytest.param({"log_date": "2026-06-01", "hicache": "40.41 GB host, size 96"}, 0, id="not yet shared, by date"),
+        pytest.param({"log_date": "2026-09-01", "hicache": "40.41 GB host, size 96"}, 1, id="shared, by date"),
+    ],
+)
+def test_a_host_size_of_a_hybrid_by_version(columns: dict[str, str], inside: int) -> None:
+    assert one(**HYBRID, **columns)["host"]["inside_rounding"] == inside
+
+
+def test_state_slots_set_by_hand_are_taken_as_they_are() -> None:
+    shape = {
+        "kv_kind": "mla", "head_dim": "512+64", "kv_layers": "7", "kv_elem_bytes": "2", "page_size": "64",
+        "lin_spec": "kda:35,32,128,4,4", "mamba_slots": "64", "mem_fraction_static": "0.75",
+        "avail_mem_before_load_gb": "112.23", "avail_mem_after_load_gb": "47.35", "max_total_num_tokens": "1912896",
+    }  # fmt: skip
+    found = one(**shape)
+    assert found["tokens"]["max"] < 0.03  # the automatic split would be off by 29 %
+    assert found["state"]["n"] == 0
