@@ -18,7 +18,7 @@ from agent.model import Model, Reply, Request
 from agent.models.errors import ContextTooLong
 from agent.repetition import Repetition
 from agent.session import Session
-from tools.toolbox import Toolbox, ToolRefused
+from tools.toolbox import NotACall, Toolbox, ToolRefused
 from transcripts.errors import EndpointError, HostError, LimitReached, ScoutError, UsageError
 from transcripts.reading import StoreError
 from transcripts.records import (
@@ -133,8 +133,9 @@ class Agent:
             self.session.record(Started(call=call.id, name=call.name, arguments=call.arguments))
         outcomes = await asyncio.gather(*(self._run(call) for call in calls[:CALLS_AT_ONCE]), return_exceptions=True)
         for outcome in outcomes:
-            if outcome is not None:
+            if outcome is not None and not isinstance(outcome, NotACall):
                 raise outcome
+        self._repetition.answered(len(outcomes), sum(isinstance(outcome, NotACall) for outcome in outcomes))
 
     async def _run(self, call: Call) -> ScoutError | None:
         def emit(record: BaseModel) -> None:
@@ -147,6 +148,7 @@ class Agent:
             text = await self.toolbox.call(call.name, call.arguments, emit)
         except ToolRefused as refused:
             self._end(call, "refused", str(refused))
+            return refused if isinstance(refused, NotACall) else None
         except StoreError as error:  # nothing more can be recorded, not even that
             return error
         except ENDING as error:

@@ -10,6 +10,7 @@ from transcripts.errors import LimitReached
 from transcripts.records import Call, Ended, Record, Started
 
 WARNED, REFUSED, ENDED = 3, 5, 10
+NO_CALLS = 3  # messages in a row
 ELSE = "Do something else, or answer with what there is."
 
 
@@ -22,6 +23,7 @@ class Repetition:
     def __init__(self, records: Iterable[Record] = ()) -> None:
         self._made: Counter[tuple[str, str]] = Counter()
         self._brought: dict[tuple[str, str], str] = {}
+        self._in_vain = 0
         begun: dict[str, tuple[str, str]] = {}
         for record in records:
             if record.type == "said":
@@ -49,3 +51,9 @@ class Repetition:
         if times < WARNED or known != text:
             return text
         return f"{text}\n(The same call with the same result, {times} times. {ELSE})"
+
+    def answered(self, calls: int, no_calls: int) -> None:
+        """After a message of so many calls, so many of them in vain. Raises LimitReached when it goes on like that."""
+        self._in_vain = self._in_vain + 1 if calls and calls == no_calls else 0
+        if self._in_vain > NO_CALLS:
+            raise LimitReached(f"{self._in_vain} times in a row the model's calls could not be carried out.")

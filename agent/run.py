@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
@@ -24,7 +25,7 @@ from transcripts.errors import Inconclusive, LimitReached, ScoutError
 from transcripts.facts import Facts
 from transcripts.ids import new_id
 from transcripts.reading import StoreError
-from transcripts.records import Advised, Concluded, Limits, Opened, Replied, Resumed, Said, Verified, Weighed
+from transcripts.records import Advised, Concluded, Limits, Opened, Replied, Resumed, Retried, Said, Verified, Weighed
 from transcripts.redaction import Redactor
 from transcripts.store import DiskFullError, Store
 
@@ -64,13 +65,17 @@ class Run:
     @classmethod
     def on(cls, settings: Settings, session: Session, progress: Progress) -> Run:
         bench = Workbench(settings, session, progress)
-        model = make_model(settings, session.case.opened.model)
+
+        def notice(text: str) -> None:
+            session.record(Retried(text=text))
+
+        model = make_model(settings, session.case.opened.model, notice)
 
         async def researcher(task: Session) -> Agent:
             source = await bench.source()
             system = prompt("researcher", version=source.version)
             opened = task.case.opened
-            own = model if opened.model == session.case.opened.model else make_model(settings, opened.model)
+            own = model if opened.model == session.case.opened.model else make_model(settings, opened.model, notice)
             return Agent(task, own, researcher_toolbox(source, task), system, opened.limits)
 
         async def pinned() -> dict[str, Any]:
@@ -237,7 +242,7 @@ def exit_code(session: Session) -> int:
     return 0 if weighed is not None and weighed.kind in ("cause", "healthy") else 3
 
 
-def make_model(settings: Settings, name: str) -> Model:
+def make_model(settings: Settings, name: str, notice: Callable[[str], None] = lambda _what: None) -> Model:
     """The model a session was opened with: the playbook, or one at the configured endpoint."""
     if name == "playbook":
         from agent.models.playbook import Playbook
@@ -245,7 +250,7 @@ def make_model(settings: Settings, name: str) -> Model:
         return Playbook()
     from agent.models.openai_compatible import OpenAICompatible
 
-    return OpenAICompatible(name, settings.base_url, settings.api_key)
+    return OpenAICompatible(name, settings.base_url, settings.api_key, notice=notice)
 
 
 def _program() -> str:

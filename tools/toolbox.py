@@ -31,6 +31,10 @@ class ToolRefused(ScoutError):
     """The call was understood and is not carried out; the text says why and what would be."""
 
 
+class NotACall(ToolRefused):
+    """No such tool, or arguments that do not fit: nothing was tried."""
+
+
 @dataclass(frozen=True, slots=True)
 class Tool(Generic[A]):
     """One thing that can be done. `run` returns the text for the caller; it may raise ToolRefused."""
@@ -70,7 +74,7 @@ class Toolbox:
         """Run a tool. Raises ToolRefused with text the caller can act on when name or arguments do not fit."""
         tool = self._tools.get(name)
         if tool is None:
-            raise ToolRefused(f"no tool is named {name!r}.", f"There are: {', '.join(self._tools)}.")
+            raise NotACall(f"no tool is named {name!r}.", f"There are: {', '.join(self._tools)}.")
         try:
             parsed = tool.arguments.model_validate(_strict_json(arguments))
         except ValidationError as error:
@@ -78,18 +82,23 @@ class Toolbox:
                 f"{'.'.join(str(part) for part in item['loc']) or 'arguments'}: {item['msg']}"
                 for item in error.errors()
             )
-            raise ToolRefused(f"{name}: {problems}.") from error
+            raise NotACall(f"{name}: {problems}.") from error
         return await tool.run(parsed, emit)
 
 
 def _strict_json(text: str) -> Any:
     """JSON as the standard has it: no NaN, no duplicate keys, no text over 1 MiB."""
     if len(text) > 1 << 20:
-        raise ToolRefused("arguments are larger than 1 MiB.")
+        raise NotACall("arguments are larger than 1 MiB.")
     try:
-        return json.loads(text or "{}", object_pairs_hook=_unique, parse_constant=_refuse_constant, strict=False)
+        loaded = _loaded(text or "{}")
+        return _loaded(loaded) if isinstance(loaded, str) else loaded  # some models write the object as a text of JSON
     except (ValueError, RecursionError) as error:
-        raise ToolRefused(f"arguments are not valid JSON: {error}.") from error
+        raise NotACall(f"arguments are not valid JSON: {error}.") from error
+
+
+def _loaded(text: str) -> Any:
+    return json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant, strict=False)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -392,6 +392,13 @@ class Damaged(Record):
     text: str
 
 
+class Retried(Record):
+    """The model's endpoint did not answer as it should, or another model answers there now."""
+
+    type: Literal["retried"] = "retried"
+    text: str
+
+
 class Note(Record):
     type: Literal["note"] = "note"
     text: str
@@ -420,6 +427,7 @@ AnyRecord = Annotated[
     | Forked
     | Repaired
     | Damaged
+    | Retried
     | Note,
     Field(discriminator="type"),
 ]

@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from agent.model import Message, Reply, Request
 from agent.models.errors import ContextTooLong, EmptyAnswer, EndpointRefused, EndpointUnreachable
-from agent.models.stream import Assembly, Faulty
+from agent.models.stream import Assembly, Faulty, holds_call
 from transcripts.errors import EndpointError
 from transcripts.records import Call, Usage
+
+if TYPE_CHECKING:
+    from tenacity import RetryCallState
 
 ATTEMPTS: Final = 5
 CONNECT_S: Final = 10.0
@@ -26,6 +31,10 @@ FIRST_TOKEN_S: Final = 300.0
 IDLE_S: Final = 60.0
 RETRY_AFTER_CAP_S: Final = 120.0
 CONTINUATIONS: Final = 2
+EMPTY_ANSWERS: Final = 3
+SMALLER: Final = "Your last tool call was cut off. Make a smaller one."
+GO_ON: Final = "You were cut off. Go on exactly where you stopped."
+NOT_AS_TEXT: Final = "Your tool call came as text and was not carried out. Make it as a tool call."
 _TOO_LONG: Final = (
     "context length",
     "context_length",
@@ -33,6 +42,10 @@ _TOO_LONG: Final = (
     "token count exceeds",
     "too long",
     "longer than the model",
+    "context size",
+    "context window",
+    "contextwindow",
+    "reduce the length",
 )
 _TRY_AGAIN: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 
@@ -66,6 +79,9 @@ class OpenAICompatible:
     first_token_s: float = FIRST_TOKEN_S
     idle_s: float = IDLE_S
     back_off_s: float = 1.0
+    connect_s: float = CONNECT_S
+    notice: Callable[[str], None] = field(default=lambda _what: None)
+    _answering: str = ""
     _client: Any = None
     _gate: Gate = field(init=False)
 
@@ -73,40 +89,65 @@ class OpenAICompatible:
         self._gate = _GATES.setdefault(self.base_url, Gate())
 
     async def reply(self, request: Request) -> Reply:
-        messages = list(request.messages)
-        for _ in range(CONTINUATIONS + 1):
+        """One whole answer. What was cut is asked for again or gone on with a few times, and marked if it stays cut."""
+        messages, text, spent = list(request.messages), "", Usage()
+        for last in (False,) * CONTINUATIONS + (True,):
             assembly, finish = await self._attempts(messages, request.tools)
-            if finish != "length" or not assembly.calls:
-                return _reply(assembly, finish)
-            # A call that was cut is never carried out: ask again for a smaller one.
-            messages = [*messages, {"role": "user", "content": "Your last tool call was cut off. Make a smaller one."}]
+            self._note_model(assembly.model)
+            spent += _usage(assembly)
+            as_text = bool(request.tools) and not assembly.calls and holds_call(assembly.text)
+            if as_text and last:
+                raise EndpointRefused(f"{self._where} sends tool calls as text.", "Check its --tool-call-parser.")
+            if as_text:
+                messages = [*messages, _said(assembly.text), _asked(NOT_AS_TEXT)]
+            elif finish != "length":
+                return _reply(assembly, finish, text, spent)
+            elif assembly.calls:  # never carried out: a call that was cut may mean something else
+                messages = [*messages, _asked(SMALLER)]
+            elif last:
+                return _reply(assembly, finish, text, spent)
+            else:
+                text += assembly.text
+                messages = [*messages, _said(assembly.text), _asked(GO_ON)]
         raise EndpointUnreachable(f"{self._where} keeps cutting tool calls off.", "Raise its limit on output tokens.")
+
+    def _note_model(self, name: str) -> None:
+        if self._answering and name and name != self._answering:
+            self.notice(f"another model answers at {self._where}: {name} instead of {self._answering}.")
+        self._answering = name or self._answering
 
     @property
     def _where(self) -> str:
         return urlsplit(self.base_url).netloc or "the endpoint"
 
     async def _attempts(self, messages: list[Message], tools: list[dict[str, Any]]) -> tuple[Assembly, str]:
-        from tenacity import AsyncRetrying, RetryError, retry_if_exception_type, stop_after_attempt
+        from tenacity import AsyncRetrying, RetryError, retry_if_exception_type
+
+        empty = 0
+
+        def over(state: RetryCallState) -> bool:
+            return state.attempt_number >= ATTEMPTS or empty >= EMPTY_ANSWERS
 
         try:
             async for attempt in AsyncRetrying(
-                stop=stop_after_attempt(ATTEMPTS),
+                stop=over,
                 retry=retry_if_exception_type(_AgainError),
                 wait=lambda state: self._back_off(state.attempt_number),
             ):
                 with attempt:
                     await self._gate.passed()
-                    return await self._once(messages, tools)
+                    try:
+                        return await self._once(messages, tools)
+                    except _AgainError as error:
+                        empty += isinstance(error, _EmptyError)
+                        self.notice(f"attempt {attempt.retry_state.attempt_number} at {self._where}: {error.message}.")
+                        raise
         except RetryError as error:
             last = error.last_attempt.exception()
-            reason = str(last)
-            if "empty answer" in reason:
-                raise EmptyAnswer(
-                    f"{self._where} answered {ATTEMPTS} times with nothing.", "Check the model."
-                ) from last
+            if isinstance(last, _EmptyError):
+                raise EmptyAnswer(f"{self._where} answered {empty} times with nothing.", "Check the model.") from last
             raise EndpointUnreachable(
-                f"{self._where} did not answer in {ATTEMPTS} attempts: {reason}.",
+                f"{self._where} did not answer in {ATTEMPTS} attempts: {str(last).rstrip('.')}.",
                 "Check OPENAI_BASE_URL; the session is kept.",
             ) from last
         raise AssertionError("unreachable: the retrying loop returns or raises")
@@ -124,9 +165,19 @@ class OpenAICompatible:
             return await self._stream(messages, tools)
         except Faulty as fault:
             raise self._of_fault(fault) from fault
+        except openai.NotFoundError as error:
+            raise EndpointRefused(
+                f"{self._where} refused the request (HTTP 404): {self._short(_body(error))}.",
+                f"Check OPENAI_BASE_URL and SGLSCOUT_MODEL.{await self._models()}",
+            ) from error
         except openai.APIStatusError as error:
             raise self._of_status(error.status_code, _body(error), error.response.headers) from error
         except (openai.APIConnectionError, openai.APITimeoutError) as error:
+            if (wrong := _certificate(error)) is not None:
+                raise EndpointRefused(
+                    f"{self._where}: its certificate does not hold: {wrong}.",
+                    "Set SSL_CERT_FILE to the authority that signed it.",
+                ) from error
             raise _AgainError(f"no connection ({type(error.__cause__ or error).__name__})") from error
         except openai.APIError as error:
             code = str(error.code or "")
@@ -170,12 +221,14 @@ class OpenAICompatible:
             base_url=self.base_url or None,
             api_key=self.api_key or "EMPTY",
             max_retries=0,
-            timeout=openai.Timeout(self.first_token_s, connect=CONNECT_S),
+            timeout=openai.Timeout(self.first_token_s, connect=self.connect_s),
             http_client=transport,
         )
         return self._client
 
     def _of_fault(self, fault: Faulty) -> Exception:
+        if fault.empty:
+            return _EmptyError(fault.reason)
         if fault.status == 0:
             return EndpointRefused(f"{self._where}: {fault.reason}.", "Ask in other words, or use another model.")
         if fault.status is not None or any(text in fault.reason.lower() for text in _TOO_LONG):
@@ -192,34 +245,66 @@ class OpenAICompatible:
         hint = {
             401: "Check OPENAI_API_KEY.",
             403: "Check what OPENAI_API_KEY may do.",
-            404: "Check OPENAI_BASE_URL and SGLSCOUT_MODEL.",
             429: "The quota of this key is used up.",
         }.get(status, "Check the endpoint's settings.")
         if 300 <= status < 400:
             hint = "It sends elsewhere, which is not followed: set OPENAI_BASE_URL to the final address."
-        return EndpointRefused(f"{self._where} refused the request (HTTP {status}): {_short(body)}.", hint)
+        return EndpointRefused(f"{self._where} refused the request (HTTP {status}): {self._short(body)}.", hint)
+
+    def _short(self, text: str) -> str:
+        """What the endpoint said, in one line, without the key and without what looks like one."""
+        from transcripts.redaction import Redactor
+
+        hidden = text.replace(self.api_key, "…") if len(self.api_key) > 3 else text
+        return Redactor().redact(" ".join(hidden.split())[:200]) or "no reason given"
+
+    async def _models(self) -> str:
+        """What models the endpoint has, as the end of a hint; nothing when it does not say."""
+        import openai
+
+        try:
+            async with asyncio.timeout(self.connect_s):
+                listed = await self._client.models.list()
+        except (openai.OpenAIError, TimeoutError, ValueError):
+            return ""
+        names = [str(model.id) for model in getattr(listed, "data", ())][:8]
+        return f" It has: {', '.join(names)}." if names else ""
 
 
 class _AgainError(EndpointError):
     """This attempt failed; the next may not."""
 
 
-def _reply(assembly: Assembly, finish: str) -> Reply:
-    usage = assembly.usage or {}
-    calls = tuple(
-        Call(id=call.id or f"call_{number}", name=call.name, arguments=call.arguments)
-        for number, call in enumerate(_unique(assembly), 1)
-    )
-    return Reply(
-        text=assembly.text,
-        calls=calls,
-        usage=Usage(
-            turns=1,
-            tokens_in=int(usage.get("prompt_tokens") or 0),
-            tokens_out=int(usage.get("completion_tokens") or 0),
-        ),
-        model=assembly.model,
-        finish=finish,
+class _EmptyError(_AgainError):
+    """It brought nothing."""
+
+
+def _said(text: str) -> Message:
+    return {"role": "assistant", "content": text}
+
+
+def _asked(text: str) -> Message:
+    return {"role": "user", "content": text}
+
+
+def _certificate(error: BaseException | None) -> str | None:
+    """Why a certificate was refused, when that is what lies behind a failed connection."""
+    while error is not None:
+        if isinstance(error, ssl.SSLCertVerificationError) or "CERTIFICATE_VERIFY_FAILED" in str(error):
+            return getattr(error, "verify_message", "") or "it cannot be verified"
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def _reply(assembly: Assembly, finish: str, before: str, spent: Usage) -> Reply:
+    calls = tuple(Call(id=call.id, name=call.name, arguments=call.arguments) for call in _unique(assembly))
+    return Reply(before + assembly.text, calls, spent.model_copy(update={"turns": 1}), assembly.model, finish)
+
+
+def _usage(assembly: Assembly) -> Usage:
+    counted = assembly.usage or {}
+    return Usage(
+        tokens_in=int(counted.get("prompt_tokens") or 0), tokens_out=int(counted.get("completion_tokens") or 0)
     )
 
 
@@ -253,7 +338,3 @@ def _body(error: Any) -> str:
         return str(error.response.text)[:2_000]
     except Exception:  # noqa: BLE001  a body that cannot be read is no body
         return str(error)
-
-
-def _short(text: str) -> str:
-    return " ".join(text.split())[:200] or "no reason given"

@@ -7,19 +7,27 @@ missing or in a chunk without choices, parallel calls that all say index 0, ids 
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 MAX_TEXT: Final = 400_000
 MAX_ARGUMENTS: Final = 1_000_000
-MAX_CALLS: Final = 64
+MAX_CALLS: Final = 256
+_LOOKED_AT: Final = 2_000  # characters at the end of a text in which nothing but one short piece is a loop
+_PIECE: Final = 80
+_CALLS_AS_TEXT: Final = re.compile(
+    r"<tool_call>|<function=|<\|tool_calls?(?:_section)?_begin\|>|\[TOOL_CALLS\]|<\|python_tag\|>|<｜tool▁calls▁begin｜>"
+)
+_LONE: Final = re.compile("[\ud800-\udfff]")
 
 
 class Faulty(Exception):
     """This attempt is worth nothing; another may be. `status` is an HTTP status where the stream named one."""
 
-    def __init__(self, reason: str, status: int | None = None) -> None:
+    def __init__(self, reason: str, status: int | None = None, *, empty: bool = False) -> None:
         super().__init__(reason)
+        self.empty = empty
         self.reason = reason
         self.status = status
 
@@ -41,6 +49,7 @@ class Assembly:
     model: str = ""
     usage: dict[str, int] | None = None
     calls: list[PartialCall] = field(default_factory=list)
+    _looked: int = 0
     _by_index: dict[int, PartialCall] = field(default_factory=dict)
 
     def add(self, chunk: Any) -> None:
@@ -62,13 +71,17 @@ class Assembly:
 
     def _add_choice(self, choice: dict[str, Any]) -> None:
         delta = choice.get("delta") or {}
-        self.text += delta.get("content") or ""
+        self.text += _LONE.sub("\ufffd", delta.get("content") or "")
         self.reasoning += delta.get("reasoning_content") or delta.get("reasoning") or ""
         for part in delta.get("tool_calls") or ():
             self._add_call(part)
         self.finish = choice.get("finish_reason") or self.finish
         if len(self.text) > MAX_TEXT or len(self.reasoning) > 4 * MAX_TEXT:
             raise Faulty("the answer does not end")
+        if len(self.text) - self._looked > _LOOKED_AT:
+            self._looked = len(self.text)
+            if _circles(self.text[-_LOOKED_AT:]):
+                raise Faulty("the answer goes round in circles")
 
     def _add_call(self, part: dict[str, Any]) -> None:
         function = part.get("function") or {}
@@ -84,7 +97,7 @@ class Assembly:
                 self._by_index[index] = call
         call.id = call.id or identity
         call.name = call.name or function.get("name") or ""
-        call.arguments += function.get("arguments") or ""
+        call.arguments += _LONE.sub("\ufffd", function.get("arguments") or "")
         if len(call.arguments) > MAX_ARGUMENTS or len(self.calls) > MAX_CALLS:
             raise Faulty("a tool call does not end")
 
@@ -99,8 +112,18 @@ class Assembly:
             at_limit = cut or any(not _whole(call.arguments) for call in self.calls)
             return "length" if at_limit else "calls"
         if not self.text.strip():
-            raise Faulty("an empty answer")
+            raise Faulty("an empty answer", empty=True)
         return "length" if cut else "stop"
+
+
+def holds_call(text: str) -> bool:
+    """Whether a text holds a tool call that the server should have taken out of it."""
+    return _CALLS_AS_TEXT.search(text) is not None
+
+
+def _circles(text: str) -> bool:
+    """Whether a text is one short piece over and over; blanks and rules alone are no piece."""
+    return any(text.strip("-=_. \n") and text[size:] == text[:-size] for size in range(1, _PIECE + 1))
 
 
 def _whole(arguments: str) -> bool:

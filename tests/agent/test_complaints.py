@@ -225,7 +225,7 @@ def test_a_resumed_task_keeps_the_limits_model_and_tools_it_was_opened_with(tmp_
     made: list[str] = []
     agents: list[Agent] = []
 
-    def model(_settings: Settings, name: str) -> Scripted:
+    def model(_settings: Settings, name: str, _notice: object) -> Scripted:
         made.append(name)
         return Scripted(calls(("flag", {"name": "--tp"})), say("done"))
 
