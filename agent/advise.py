@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,7 +10,8 @@ from agent import sums
 from agent.case import Case
 from agent.views.words import amount
 from tools import advice, capacity, diagnosis
-from transcripts.facts import Facts
+from transcripts.errors import ScoutError
+from transcripts.facts import Facts, Value
 from transcripts.records import Advised
 
 if TYPE_CHECKING:
@@ -128,24 +129,37 @@ def _arithmetic(facts: Facts, changes: Iterable[advice.Change]) -> Iterable[Json
                 yield from (sums.row(entry) for entry in budget.sums)
 
 
+def _pool_factor(facts: Facts, levers: Mapping[str, Value]) -> float | None:
+    """Tokens of all pools with the changes in, against now; None where that cannot be summed."""
+    wanted = {flag: str(to) for flag, to in levers.items() if to is not None}
+    try:
+        after = capacity.what_if(facts, wanted)
+    except ScoutError:
+        return None
+    return after.factor if isinstance(after, capacity.Lever) else None
+
+
 def _walls(facts: Facts, changes: Sequence[Json]) -> Iterable[Json]:
     """What will bind next, once the change is in."""
-    if not any(change["flag"] == "--max-running-requests" for change in changes):
+    levers = {change["flag"]: change["to"] for change in changes if change["flag"] in capacity.MEMORY_LEVERS}
+    slots, grown = capacity.slots_for(facts), _pool_factor(facts, levers)
+    if grown is None or not isinstance(slots, capacity.Slots):
         return
-    slots = capacity.slots_for(facts)
-    if not isinstance(slots, capacity.Slots):
+    if grown == 1 and "--max-running-requests" not in levers:  # neither the limit nor the pool moves
         return
     evidence = list(dict.fromkeys(source for entry in slots.sums for source in entry.sources))
-    yield {
-        "what": f"the KV pool, at about {slots.wall * slots.groups} requests of the length seen",
-        "evidence": evidence,
-    }
-    reserve = slots.reserve
-    if reserve.low is not None and reserve.low < slots.per_rank:
+    wall = round(grown * slots.groups * slots.sums[1].value)
+    limit = levers.get("--max-running-requests", slots.limit)
+    if limit is not None and int(limit) < wall and "--max-running-requests" not in levers:
+        yield {"what": f"the limit of {int(limit)} running requests, as it stands", "evidence": evidence}
+    yield {"what": f"the KV pool, at about {wall} requests of the length seen", "evidence": evidence}
+    reserve, pools = slots.reserve, grown * slots.groups
+    if reserve.low is not None and reserve.high is not None and reserve.low < slots.per_rank:
         yield {
             "what": (
                 f"for the first {amount(reserve.inputs['decode_steps'])} decode steps after idle, the admission "
-                f"reserve: {reserve.low:.0f} to {reserve.high:.0f} requests, by the max_tokens that clients ask for"
+                f"reserve: {reserve.low * pools:.0f} to {reserve.high * pools:.0f} requests, "
+                "by the max_tokens that clients ask for"
             ),
             "evidence": evidence,
         }

@@ -16,9 +16,10 @@ from tools.capacity.report import Report
 from tools.capacity.scoring import score
 from tools.capacity.shape import ModelShape
 from tools.capacity.sums import Missing, Sum
-from tools.capacity.whatif import what_if
+from tools.capacity.whatif import MEMORY_LEVERS, what_if
 
 __all__ = [
+    "MEMORY_LEVERS",
     "Assumed",
     "Bar",
     "Card",

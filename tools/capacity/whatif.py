@@ -14,6 +14,16 @@ from tools.capacity.sums import Missing
 from transcripts.facts import Facts
 
 _SWITCHES = ("enable-dp-attention", "enable-hierarchical-cache", "disable-speculative")
+_VALUES = (
+    "kv-cache-dtype",
+    "mem-fraction-static",
+    "hicache-ratio",
+    "attn-dp-size",
+    "dp-size",
+    "dcp-size",
+    "max-running-requests",
+)
+MEMORY_LEVERS = frozenset(f"--{name}" for name in (*_SWITCHES, *_VALUES))
 
 
 def what_if(
@@ -61,8 +71,8 @@ def _apply(server: Deployment, settings: Settings, name: str, value: str) -> Set
         "max-running-requests": lambda: replace(settings, limit=int(number)),
     }
     if name not in whole:
-        known = ("kv-cache-dtype", "mem-fraction-static", "hicache-ratio", *whole, *_SWITCHES)
-        raise SettingRefused(f"--{name} is not one of the memory levers.", f"Levers: {', '.join(known)}.")
+        known = ", ".join((*_VALUES, *_SWITCHES))
+        raise SettingRefused(f"--{name} is not one of the memory levers.", f"Levers: {known}.")
     if number != int(number) or number < 1:
         raise SettingRefused(f"--{name} {value} is not a whole number from 1.", "Give one.")
     return whole[name]()

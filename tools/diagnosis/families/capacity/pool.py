@@ -5,6 +5,7 @@ from __future__ import annotations
 from tools.diagnosis.changes import (
     FRACTION,
     HICACHE_FOR_RUNNING,
+    Forbidden,
     fewer_running,
     plan,
     raise_fraction,
@@ -72,11 +73,13 @@ def _grow_pool(view: View) -> Actions:
     changes += _more_of_the_card(view)
     if view.on("--enable-dp-attention"):
         changes.append(fewer_running(view, 0.75, "fewer at once until the pool is larger"))
+    limit = _limit_of_larger_pool(view, changes[:2])
+    crowd: Forbidden = ("raise", "--max-running-requests", "more requests in the same pool are thrown back, not served")
     return plan(
         *changes[:2],
-        *_limit_of_larger_pool(view, changes[:2]),
+        *limit,
         never=(
-            ("raise", "--max-running-requests", "more requests in the same pool are thrown back, not served"),
+            *(() if limit else (crowd,)),
             ("raise", "--context-length", "it promises more, it holds no more"),
             ("raise", "--chunked-prefill-size", "larger chunks take memory from the pool"),
             HICACHE_FOR_RUNNING,
