@@ -10,6 +10,12 @@ from tools.advice.change import Problem
 ValueKind = Literal["switch", "int", "float", "bool", "text", "json", "path", "other"]
 
 
+class Lies(Protocol):
+    """Where numbers of one meaning lie; as text it says so."""
+
+    def holds(self, value: float) -> bool: ...
+
+
 class FlagInfo(Protocol):
     """One option of a version."""
 
@@ -32,6 +38,10 @@ class FlagInfo(Protocol):
     @property
     def retired(self) -> str:
         """What is used instead of a deprecated option, empty for one in use."""
+
+    @property
+    def lies(self) -> Lies | None:
+        """Where its numbers can lie; None where that is not known."""
 
     @property
     def at(self) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tools.advice.catalogue import ValueKind
+from tools.advice.catalogue import Lies, ValueKind
 from tools.advice.change import Problem
 
 if TYPE_CHECKING:
@@ -59,24 +59,27 @@ class Flag:
     many: bool
     at: str
     retired: str
+    lies: Lies | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Flags:
     """Flags of a version. `problems` checks a list of options against the rules of its code (`check_command`).
 
-    `elsewhere` gives the name here of an option as another version spells it, empty where there is none.
+    `elsewhere` gives the name here of an option as another version spells it, empty where there is none; `ranges` where
+    the numbers of an option can lie.
     """
 
     flags: SourceCatalogue
     problems: Rules | None = None
     variables: Callable[[str], bool | None] | None = None
     elsewhere: Callable[[str], str] | None = None
+    ranges: Callable[[str], Lies | None] | None = None
 
     @classmethod
     def of(cls, source: Source) -> Flags:
         """Flags, rules and variables of a tree. Raises SourceUnavailable when its parser cannot be read."""
-        from tools.source import check_command, named_here
+        from tools.source import check_command, named_here, range_of
 
         @lru_cache(maxsize=64)
         def known(options: tuple[str, ...]) -> tuple[Problem, ...]:
@@ -95,7 +98,11 @@ class Flags:
             flag = named_here(option, source.catalogue())
             return flag.name if flag is not None else ""
 
-        return cls(source.catalogue(), problems, reads, here)
+        def lies(option: str) -> Lies | None:
+            flag = source.catalogue().find(option)
+            return range_of(flag) if flag is not None else None
+
+        return cls(source.catalogue(), problems, reads, here, lies)
 
     @property
     def version(self) -> str:
@@ -108,7 +115,8 @@ class Flags:
         names = (found.name, *(name for name in found.names if name != found.name and name.startswith("--")))
         choices = tuple(str(one) for one in found.choices) if isinstance(found.choices, tuple) else None
         retired = found.replacement or found.deprecated or ""
-        return Flag(names, _kind(found), choices, found.nargs in ("+", "*"), found.at, retired)
+        lies = self.ranges(option) if self.ranges is not None else None
+        return Flag(names, _kind(found), choices, found.nargs in ("+", "*"), found.at, retired, lies)
 
     def resolve(self, option: str) -> Flag | None:
         exact = self.lookup(option)

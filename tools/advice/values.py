@@ -17,17 +17,13 @@ _PLACEHOLDER = re.compile(
 _SIZE = re.compile(r"(?:[1-9]\d{0,5})(?:[kmgt]i?b?)", re.I)
 _WHOLE = re.compile(r"-?\d{1,12}")
 _NUMBER = re.compile(r"-?\d{1,12}(?:\.\d{1,12})?")
-# name -> (least, most) where the parser itself takes more than can be meant.
+# name -> (least, most): narrower than what can be meant, where the ends are never advice.
 _RANGES: dict[str, tuple[float, float]] = {
     "--mem-fraction-static": (0.1, 0.97),
-    "--swa-full-tokens-ratio": (0.001, 1.0),
     "--hicache-ratio": (0.1, 64.0),
     "--schedule-conservativeness": (0.0, 4.0),
     "--mamba-full-memory-ratio": (0.001, 64.0),
-    "--hybrid-kvcache-ratio": (0.0, 1.0),
 }
-_MINUS_ONE = frozenset({"--chunked-prefill-size", "--max-mamba-cache-size", "--pp-max-micro-batch-size"})
-_ZERO = frozenset({"--hicache-size", "--cpu-offload-gb", "--scheduler-recv-interval"})
 _MOST = 10**8
 
 _CONTAINER = {
@@ -148,11 +144,10 @@ def _in_range(info: FlagInfo, flag: str, to: float) -> Scalar | Unfit:
         if name in _RANGES:
             least, most = _RANGES[name]
             return to if least <= to <= most else Unfit(f"{flag} {to:g} is not between {least:g} and {most:g}")
-    if to == -1 and any(name in _MINUS_ONE for name in info.spellings):
-        return to
-    if to == 0 and (info.kind == "float" or any(name in _ZERO for name in info.spellings)):
-        return to
-    return to if 0 < to <= _MOST else Unfit(f"{flag} {to:g} is not between 1 and {_MOST:g}")
+    if info.lies is not None and not info.lies.holds(to):
+        return Unfit(f"{flag} {to:g}: {info.lies}")
+    unknown = info.lies is None and to <= 0 and not (to == 0 and info.kind == "float")
+    return Unfit(f"{flag} {to:g} is not between 1 and {_MOST:g}") if unknown or to > _MOST else to
 
 
 def _moved(change: Change, to: Scalar, was: Scalar | None, effective: float | None) -> Scalar | Unfit:

@@ -14,6 +14,7 @@ from tools.source.rule_scan import Rule
 from tools.source.search import Hit, SearchResult
 from tools.source.source import Difference, Source, obtain
 from tools.source.store import TreeStore
+from tools.source.values import Range, range_of
 
 if TYPE_CHECKING:
     from tools.toolbox import Tool
@@ -26,6 +27,7 @@ __all__ = [
     "Hit",
     "Launch",
     "Problem",
+    "Range",
     "Rule",
     "SearchResult",
     "Source",
@@ -34,6 +36,7 @@ __all__ = [
     "named_here",
     "obtain",
     "parse_launch",
+    "range_of",
     "tools_for",
 ]
 

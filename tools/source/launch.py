@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from tools.entry_point import options_begin
 from tools.source.catalogue import Dynamic, Flag, FlagCatalogue
 from tools.source.foreign import FOREIGN
+from tools.source.renames import named_here
 from tools.source.rule_scan import CALLED, Rule
 from tools.source.values import FILLED_LATER, range_problem, read_value, value_problem
 from tools.source.weigh import UNKNOWN, holds, value_of
@@ -215,17 +216,31 @@ def _names(launch: Launch, catalogue: FlagCatalogue) -> list[Problem]:
             said = f"{name} is an option of {engine}, not of sglang {catalogue.version}"
             found.append(Problem("foreign", "error", name, said + (f"; {why}" if why else ""), instead))
         else:
-            near = catalogue.nearest(name)
-            said = f"sglang {catalogue.version} has no {name}"
-            also = f" (also near: {', '.join(near[1:])})" if len(near) > 1 else ""
-            found.append(Problem("unknown", "error", name, said + also, near[0] if near else ""))
+            found.append(_renamed("unknown", name, catalogue) or _unknown(name, catalogue))
     for name, _, completions in launch.ambiguous:
         said = f"{name} could be {', '.join(completions[:4])}"
-        found.append(Problem("ambiguous", "error", name, said, completions[0]))
+        plain = Problem("ambiguous", "error", name, said, completions[0])
+        found.append(_renamed("ambiguous", name, catalogue) or plain)
     stray = [word for word in launch.rest if not FILLED_LATER.search(word)]
     if stray:
         found.append(Problem("stray", "error", stray[0], f"belongs to no option: {' '.join(stray[:5])}"))
     return found
+
+
+def _renamed(kind: Kind, name: str, catalogue: FlagCatalogue) -> Problem | None:
+    """An option of another version that this one has under another name."""
+    here = named_here(name, catalogue)
+    if here is None:
+        return None
+    said = f"sglang {catalogue.version} has no {name}: it is called {here.name} there"
+    return Problem(kind, "error", name, said, here.name, here.at)
+
+
+def _unknown(name: str, catalogue: FlagCatalogue) -> Problem:
+    near = catalogue.nearest(name)
+    also = f" (also near: {', '.join(near[1:])})" if len(near) > 1 else ""
+    said = f"sglang {catalogue.version} has no {name}{also}"
+    return Problem("unknown", "error", name, said, near[0] if near else "")
 
 
 def _given(launch: Launch, catalogue: FlagCatalogue) -> list[Problem]:

@@ -91,6 +91,21 @@ def test_a_command_of_something_else_is_a_usage_error(command: str) -> None:
     assert "no SGLang command in it" in caught.value.message
 
 
+@pytest.mark.parametrize(
+    ("version", "option", "here"),
+    [
+        ("0.5.23", "--cuda-graph-max-bs 8", "--cuda-graph-max-bs-decode"),
+        ("0.5.23", "--nsa-prefill-backend x", "--dsa-prefill-backend"),
+        ("0.5.9", "--cuda-graph-max-bs-decode 8", "--cuda-graph-max-bs"),
+        ("0.5.9", "--enable-hicache", "--enable-hierarchical-cache"),
+    ],
+)
+def test_an_option_of_another_version_is_named_as_it_is_called_here(version: str, option: str, here: str) -> None:
+    (found,) = [each for each in problems(option, version).values() if each.severity == "error"]
+    assert found.instead == here
+    assert f"it is called {here}" in found.message
+
+
 def test_a_missing_model_is_an_error() -> None:
     found = check_command("sglang serve --tp-size 8", tree("0.5.9"))
     assert ("missing", "--model-path") in [(each.kind, each.flag) for each in found]
