@@ -88,19 +88,24 @@ class Watching:
 
 
 def download_progress(out: TextIO) -> Callable[[str, int, int | None], None]:
-    """A bar that redraws itself on a terminal, and a line at start and end elsewhere."""
+    """A bar that redraws itself on a terminal, and a line at start and end elsewhere; one line for what has no size."""
     terminal = out.isatty()
     shown = {"what": ""}
 
     def progress(what: str, done: int, whole: int | None) -> None:
+        fresh = shown["what"] != what
+        shown["what"] = what
+        if not whole and (not terminal or not done):
+            out.write(f"{what}\n" if fresh else "")
+            out.flush()
+            return
         megabytes = f"{done / 1e6:.1f}" + (f" of {whole / 1e6:.1f} MB" if whole else " MB")
         if terminal:
             filled = int(24 * done / whole) if whole else 0
             bar = f" [{'#' * filled}{'.' * (24 - filled)}]" if whole else ""
             out.write(f"\r{what}{bar} {megabytes}" + ("\n" if whole and done >= whole else ""))
-        elif shown["what"] != what or (whole and done >= whole):
+        elif fresh or (whole and done >= whole):
             out.write(f"{what}: {megabytes}\n")
-        shown["what"] = what
         out.flush()
 
     return progress

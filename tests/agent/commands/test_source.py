@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import json
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from agent.cli import cli
+from agent.views.watching import download_progress
 from tests.tools.source.trees import cache, tree
 from transcripts.errors import ScoutError, UsageError
 
@@ -112,6 +114,22 @@ def test_an_error_names_the_options_of_the_command_at_hand(words: tuple[str, ...
 def test_a_check_needs_a_command() -> None:
     ran = CliRunner().invoke(cli, ["check", "--version", "0.5.9"], standalone_mode=False)
     assert isinstance(ran.exception, UsageError)
+
+
+def test_progress_is_a_line_at_start_and_end_where_no_terminal_is() -> None:
+    out = io.StringIO()
+    progress = download_progress(out)
+    for done in (0, 2_000_000, 4_000_000):
+        progress("sglang 9.9.9", done, 4_000_000)
+    progress("unpack sglang 9.9.9", 0, None)
+    for done in (1_000_000, 2_000_000):
+        progress("tree of the host", done, None)
+    assert out.getvalue().splitlines() == [
+        "sglang 9.9.9: 0.0 of 4.0 MB",
+        "sglang 9.9.9: 4.0 of 4.0 MB",
+        "unpack sglang 9.9.9",
+        "tree of the host",
+    ]
 
 
 def test_cached_trees_are_listed() -> None:
