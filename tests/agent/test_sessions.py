@@ -349,3 +349,19 @@ def test_sessions_are_found_by_what_was_said_in_them(tmp_path: Path, program: Pr
         ]
     assert program("sessions", "--search", "396", "--json").document["sessions"] == []
     assert [row["id"] for row in program("tasks", "--search", "none.", "--json").document["tasks"]] == [TASK]
+
+
+def test_a_task_that_died_among_its_searches_makes_them_again(real: Path, tmp_path: Path, program: Program) -> None:
+    shutil.copytree(real / "transcripts", tmp_path / "transcripts")
+    store = Store(tmp_path)
+    tasks = [first["id"] for first, _ in store.heads() if first["role"] == "task"]
+    assert tasks != []
+    for task in tasks:
+        records = store.read(task)
+        (report,) = [record for record in records if record["type"] == "reported"]
+        ended = next(number for number, record in enumerate(records) if record["type"] == "ended")
+        lines = _path(store, task).read_bytes().splitlines(keepends=True)
+        _path(store, task).write_bytes(b"".join(lines[:ended]))
+        assert program("resume", task).exit == 0
+        again = [record for record in store.read(task) if record["type"] == "reported"]
+        assert [each["findings"] for each in again] == [report["findings"]]

@@ -7,9 +7,9 @@ import re
 from typing import Final
 
 from agent.case import Case
-from agent.history import bare
 from agent.model import Reply, Request
 from agent.models.playbook.asking import plain
+from agent.models.playbook.brought import results
 from transcripts.records import Call, Finding
 
 FINDINGS_TOLD: Final = 6
@@ -34,9 +34,9 @@ def next_reply(request: Request, question: str) -> Reply:
         return Reply(text="\n".join(told))
     flag = _FLAG.search(text)
     call = f"ask_{case.fresh['said']}_flag"
-    brought = {m["tool_call_id"]: m["content"] for m in request.messages if m["role"] == "tool"}
+    brought = results(request.messages)
     if call in brought:
-        return Reply(text=bare(str(brought[call])))
+        return Reply(text=brought[call])
     if flag is not None:
         return Reply(calls=(Call(id=call, name="flag", arguments=json.dumps({"name": flag[0]})),), finish="calls")
     return Reply(text=_cannot(case), finish="unanswered")

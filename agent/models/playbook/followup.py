@@ -12,10 +12,10 @@ from typing import Final
 
 from agent.case import Case
 from agent.grounding import referenced
-from agent.history import bare
 from agent.model import Reply, Request
 from agent.models.playbook.answer import cited
 from agent.models.playbook.asking import plain
+from agent.models.playbook.brought import results
 from agent.models.playbook.intents import INTENTS, Answer, Ask
 from transcripts.records import Call
 
@@ -77,12 +77,7 @@ def _call_id(case: Case, tool: str) -> str:
 def _brought(request: Request) -> str | None:
     """The result of the call that was made for this question, if it was made."""
     beginning = f"ask_{request.case.fresh['said']}_"
-    for message in reversed(request.messages):
-        if message["role"] == "tool" and message["tool_call_id"].startswith(beginning):
-            return bare(str(message["content"]))
-        if message["role"] == "user":
-            return None
-    return None
+    return next((text for call, text in results(request.messages).items() if call.startswith(beginning)), None)
 
 
 def _resting(brought: str, case: Case) -> str:

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from agent.model import Message, Reply, Request
 from agent.models.playbook import answers
+from agent.models.playbook.brought import results
 from tools.diagnosis import Anchor, ResearchQuestion, research_question
 from transcripts.records import Call
 
@@ -38,7 +39,7 @@ def next_reply(request: Request) -> Reply:
         return Reply(text=_closing(request))
     questions = list(_questions(request.messages))
     lookups = [lookup for question in questions for lookup in _lookups(question)]
-    made = _results(request.messages)
+    made = results(request.messages)
     waiting = [lookup for lookup in lookups if lookup.call not in made]
     if waiting:
         return Reply(calls=tuple(_search(lookup) for lookup in waiting[:AT_ONCE]), finish="calls")
@@ -65,15 +66,6 @@ def _questions(messages: list[Message]) -> Iterator[ResearchQuestion]:
 def _lookups(question: ResearchQuestion) -> Iterator[Lookup]:
     for number, anchor in enumerate(question.anchors, 1):
         yield Lookup(f"{question.id}#{number}", question, anchor)
-
-
-def _results(messages: list[Message]) -> dict[str, str]:
-    """Tool results by call id; one that was interrupted counts as not made."""
-    return {
-        message["tool_call_id"]: message["content"]
-        for message in messages
-        if message["role"] == "tool" and not message["content"].startswith("interrupted")
-    }
 
 
 def _search(lookup: Lookup) -> Call:
