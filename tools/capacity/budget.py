@@ -8,6 +8,7 @@ from math import floor
 from tools.capacity import pools, versions
 from tools.capacity.deployment import Deployment, missing_memory, missing_pool, missing_shape
 from tools.capacity.fraction import Card, automatic_fraction
+from tools.capacity.state_budget import rule_of
 from tools.capacity.sums import GIB, Known, Missing, Sum, provenance
 from transcripts.facts import Facts, Grade
 
@@ -17,6 +18,7 @@ HEADROOM_FLOOR_GIB = 3.0
 HEADROOM_VISION_GIB = 4.0
 FRACTION_STEP = 0.005
 _PRINT_GIB = 0.005
+_SINKS_GIB, _RANKS_GIB, _INTEGRATED_GIB = 0.04, 0.1, 0.4
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,16 +102,39 @@ def budget_sum(server: Deployment) -> Sum | None:
     if before is None or after is None or fraction is None:
         return None
     known = provenance(before, after, fraction)
+    inputs = {"after_weights": after.value, "before_weights": before.value, "fraction": fraction.value}
+    expression, images = "after_weights - before_weights * (1 - fraction)", server.images_gib
+    if images:
+        inputs |= {"images": images}
+        expression += " - images"
+    value = after.value - before.value * (1 - fraction.value) - images
+    down, up = _doubt_gib(server, fraction.value)
     return Sum(
         "pool_budget",
-        "after_weights - before_weights * (1 - fraction)",
-        {"after_weights": after.value, "before_weights": before.value, "fraction": fraction.value},
-        after.value - before.value * (1 - fraction.value),
+        expression,
+        inputs,
+        value,
         "GiB",
         known.grade,
         known.sources,
         source_line=versions.source_line(server.version, "budget"),
+        low=value - down,
+        high=value + up,
     )
+
+
+def _doubt_gib(server: Deployment, fraction: float) -> tuple[float, float]:
+    """How far the budget may lie below and above the sum over printed figures, GiB.
+
+    Prints are rounded to 0.01 GiB; free memory sinks a little before the profile on CUDA; of several ranks the least
+    counts and the line quotes one; on an integrated GPU it is the system's memory and moves by itself.
+    """
+    rounding = _PRINT_GIB * (2 - fraction)
+    if server.integrated:
+        return rounding + _INTEGRATED_GIB, rounding + _INTEGRATED_GIB
+    sinks = _SINKS_GIB if versions.free_memory_sinks_before_profile(server.version) and not server.rocm else 0.0
+    ranks = _RANKS_GIB if server.tp * server.pp > 1 else 0.0
+    return rounding + max(sinks, ranks), rounding
 
 
 def tokens_sum(server: Deployment) -> Sum | None:
@@ -124,10 +149,14 @@ def tokens_sum(server: Deployment) -> Sum | None:
     expression = "floor(budget * 2^30 / bytes_per_token) to a page"
     if shape.state:
         per_request = shape.state.bytes_per_request(server.attn_tp)
-        slots = slots_of(server, rest, per_request)
-        rest -= slots * per_request
-        inputs |= {"state_slots": float(slots), "state_bytes": float(per_request)}
-        expression = "floor((budget * 2^30 - state_slots * state_bytes) / bytes_per_token) to a page"
+        slots, left = rule_of(server, per_request).split(rest)
+        inputs |= {
+            "state_slots": float(slots),
+            "states": (rest - left) / per_request,
+            "state_bytes": float(per_request),
+        }
+        rest = left
+        expression = "floor((budget * 2^30 - states * state_bytes) / bytes_per_token) to a page"
     if shape.sliding:
         sliding = pools.sliding_bytes_per_token(shape, server.layout)
         tokens, _ = pools.sliding_split(rest, cell, sliding, server.window_ratio, server.page)
@@ -139,31 +168,17 @@ def tokens_sum(server: Deployment) -> Sum | None:
     if cap is not None and cap.value < tokens:
         tokens, expression = int(cap.value) // server.page * server.page, "max_total_tokens"
         inputs |= {"max_total_tokens": cap.value}
-    # Free memory is printed to 0.01 GiB: that much the tokens may be off.
-    shown = _PRINT_GIB * (2 - (server.effective_fraction.value if server.effective_fraction else 0.0))
-    doubt = shown * GIB / (inputs["bytes_per_token"] + float(inputs.get("sliding_bytes_per_token", 0.0)))
+    # What the budget may be off, in tokens.
+    each = (inputs["bytes_per_token"] + float(inputs.get("sliding_bytes_per_token", 0.0))) / GIB / server.dcp
+    down, up = ((budget.value - (budget.low or 0.0)) / each, ((budget.high or 0.0) - budget.value) / each)
     grade: Grade = "estimated" if draft is None and versions.draft_in_budget(server.version) else budget.grade
     if server.element is None or server.element.grade == "estimated":
         grade = "estimated"
     return Sum(
         "pool_tokens", expression, inputs, tokens, "tokens", grade, (*budget.sources, *_element_source(server)),
         source_line=versions.source_line(server.version, "sliding" if shape.sliding else "budget"),
-        low=max(0.0, tokens - doubt), high=tokens + doubt,
+        low=max(0.0, tokens - down), high=tokens + up,
     )  # fmt: skip
-
-
-def slots_of(server: Deployment, rest_bytes: float, per_request: int) -> int:
-    """Recurrent-state slots by the version's rule: as set, from the limit without radix cache, else the split."""
-    typed = server.number("max_mamba_cache_size")
-    parts = server.limit_parts(server.attention_dp)
-    if typed is not None:
-        return int(typed.value) // parts
-    limit = server.number("max_running_requests")
-    if server.switch("disable_radix_cache") and limit is not None:
-        return int(limit.value) // parts
-    ratio = server.number("mamba_full_memory_ratio", 0.9)
-    reserved = versions.state_slot_reserved(server.version)
-    return pools.state_slots(rest_bytes, per_request, ratio.value if ratio else 0.9, reserved)
 
 
 def size_sum(server: Deployment) -> Sum | None:

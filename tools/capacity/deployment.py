@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -344,6 +345,34 @@ class Deployment:
         """Tokens of one pool (one data-parallel rank), as printed."""
         found = self.fact("kv_pool", "") or self.fact("kv_pool", "full")
         return found if found is not None and found.value >= 1 else None
+
+    @property
+    def images_gib(self) -> float:
+        """What the version takes out of the budget for multimodal models: a cache of embeddings, and a pool where
+        their features travel over CUDA IPC (sglang 0.5.23 srt/mem_cache/kv_cache_configurator.py:202)."""
+        if self.shape is None or self.shape.vision is None or not versions.multimodal_reserved(self.version):
+            return 0.0
+        mib = self._environment("SGLANG_VLM_CACHE_SIZE_MB", 100)
+        if self.text("mm_feature_transport") in ("cuda_ipc", "cuda_vmm"):
+            mib += self._environment("SGLANG_MM_FEATURE_CACHE_MB", 1024)
+        return mib / 1024
+
+    def _environment(self, name: str, default: int) -> float:
+        found = Known.of(self.facts.get("env", name))
+        return found.value if found is not None and 0 <= found.value <= 1 << 20 else default
+
+    @property
+    def rocm(self) -> bool:
+        return re.search(r"\bAMD\b|\bMI\d{3}|Radeon|Instinct", self._cards) is not None
+
+    @property
+    def integrated(self) -> bool:
+        """Whether the GPU's memory is the system's."""
+        return re.search(r"\bGB10\b|Jetson|\bOrin\b|\bThor\b|Ryzen AI", self._cards) is not None
+
+    @property
+    def _cards(self) -> str:
+        return " ".join(str(fact.value) for fact in self.facts.all("gpu_name"))
 
     # concurrency --------------------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from tools.capacity.fraction import Card, automatic_fraction
 from tools.capacity.host_pools import KV, SLIDING, STATE, DevicePool, Kept
 from tools.capacity.shape import Latent
 from tools.capacity.start_row import Row, Start
+from tools.capacity.state_budget import StateRule
 from tools.capacity.sums import GIB
 
 _PRINT = 0.005
@@ -150,9 +151,9 @@ def _state_slots(start: Start) -> Iterator[Comparison]:
     each, kept = shape.bytes_per_request(start.attn_tp), cell + (start.number("unlogged_bytes") or 0.0)
     if start.slots_by_hand or start.whole("mamba_radix_off") or start.text("speculative"):
         return
-    budget = tokens * kept + slots * each
-    builds = (start.newer,) if start.newer is not None else (False, True)
-    counts = [pools.state_slots(budget, each, one_reserved=reserved) for reserved in builds]
+    budget = tokens * kept
+    rules = [StateRule(each, padded=padded) for padded in start.builds]
+    counts = [rule.split(budget + (slots + rule.padded) * each)[0] for rule in rules]
     got = min(counts, key=lambda count: abs(count - slots))
     yield _compared(start, "state", "mamba_slots", slots, got, 0)
 
@@ -256,16 +257,14 @@ def _tokens(start: Start) -> Iterator[Comparison]:
     if want is None or rest is None or cell is None or start.text("capped") or start.text("arch_src") == "unknown":
         return
     charged = start.number("budget_cell_bytes") or cell + (start.number("unlogged_bytes") or 0.0)
-    budget = rest * GIB
-    shape = start.state
-    if shape is not None:
-        each = shape.bytes_per_request(start.attn_tp)
-        budget -= _slots(start, budget, each) * each
-    if start.sliding:
-        ratio = _stated_ratio(start) or _observed_ratio(start)
-        got, _ = pools.sliding_split(budget, charged, start.sliding_bytes_per_token, ratio, start.page)
-    else:
-        got = pools.tokens_in(budget, charged, start.page)
+    ratio, sliding = _stated_ratio(start) or _observed_ratio(start), start.sliding_bytes_per_token
+    counts = [
+        pools.sliding_split(budget, charged, sliding, ratio, start.page)[0]
+        if start.sliding
+        else pools.tokens_in(budget, charged, start.page)
+        for budget in _budgets_left(start, rest * GIB)
+    ]
+    got = min(counts, key=lambda count: abs(count - want))
     moved = 2 * _PRINT * GIB / (charged + start.sliding_bytes_per_token)
     yield _compared(start, "tokens", "max_total_num_tokens", want, got, moved + start.page)
 
@@ -275,14 +274,23 @@ def _observed_ratio(start: Start) -> float:
     return round(sliding / full, 2) if full and sliding is not None else 0.8
 
 
-def _slots(start: Start, budget: float, each: int) -> int:
-    """State slots: as set by somebody, the request limit where the radix cache is off, else the automatic split."""
-    if start.slots_by_hand:
-        return start.whole("mamba_slots")
+def _budgets_left(start: Start, budget: float) -> list[float]:
+    """What recurrent state leaves of a budget, by each rule that the build may have.
+
+    Slots are as set by somebody, the request limit where the radix cache is off, else the automatic split; states
+    between the steps of speculative decoding are taken as printed.
+    """
+    shape = start.state
+    if shape is None:
+        return [budget]
+    each = shape.bytes_per_request(start.attn_tp)
     limit = start.whole("req_cap") or start.whole("max_running_requests")
-    if start.whole("mamba_radix_off") and limit:
-        return limit
-    return pools.state_slots(budget, each, one_reserved=bool(start.newer))
+    typed = start.whole("mamba_slots") if start.slots_by_hand else None
+    if typed is None and start.whole("mamba_radix_off") and limit:
+        typed = limit
+    between = _states_between_steps(start, shape.matrix_bytes_per_request(start.attn_tp)) * each
+    rules = [StateRule(each, typed=typed, padded=padded) for padded in start.builds]
+    return [rule.split(budget - between)[1] for rule in rules]
 
 
 def predicted_fraction(start: Start) -> float | None:

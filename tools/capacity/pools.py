@@ -132,12 +132,6 @@ def sliding_tokens(full_tokens: int, ratio: float, page: int) -> int:
     return floor(full_tokens * ratio + 1e-9) // page * page
 
 
-def state_slots(rest_bytes: float, bytes_per_request: float, ratio: float = 0.9, one_reserved: bool = False) -> int:
-    """Recurrent-state slots that the automatic split makes of a budget; state and KV take `ratio` to 1."""
-    share = rest_bytes * ratio / (1 + ratio)
-    return max(0, int(share // bytes_per_request) - (1 if one_reserved else 0))
-
-
 def request_table_bytes(requests: int, context_len: int, draft_tokens: int = 0) -> int:
     """The table from requests to token slots, int32; outside the static budget."""
     return requests * (context_len + 4 + draft_tokens) * 4

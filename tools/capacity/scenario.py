@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tools.capacity import pools, versions
-from tools.capacity.budget import HEADROOM_FLOOR_GIB, budget_sum, slots_of
+from tools.capacity.budget import HEADROOM_FLOOR_GIB, budget_sum
 from tools.capacity.concurrency import slots_per_request
 from tools.capacity.deployment import Deployment, missing_memory, missing_shape
 from tools.capacity.host import memory_limit
 from tools.capacity.host_pools import Kept, kept
 from tools.capacity.shape import Heads, ModelShape
+from tools.capacity.state_budget import rule_of
 from tools.capacity.sums import GB, GIB, MIB, Missing, Sum, weakest
 from transcripts.facts import Grade
 
@@ -211,8 +212,7 @@ class Scenarios:
         slots = None
         if shape.state:
             each = shape.state.bytes_per_request(layout.attn_tp)
-            slots = slots_of(self.server, rest, each)
-            rest -= slots * each
+            slots, rest = rule_of(self.server, each, settings.speculative).split(rest)
         cell = self._cell(settings, shape, layout)
         if shape.sliding:
             sliding = pools.sliding_bytes_per_token(shape, layout)

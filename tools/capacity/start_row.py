@@ -132,9 +132,14 @@ class Start:
         """Whether the build reserves the extra state slot; None where neither version nor date says."""
         if self.text("sglang_version"):
             return versions.state_slot_reserved(self.text("sglang_version"))
-        # The change came between 0.5.16 and 0.5.20, forks took it later still: a date only rules it out.
+        # The change came with 0.5.17, forks took it later still: a date only rules it out.
         dated = self.text("log_date")
         return False if dated and dated < "2026-05" else None
+
+    @property
+    def builds(self) -> tuple[bool, ...]:
+        """`newer`, or both where nothing says."""
+        return (False, True) if self.newer is None else (self.newer,)
 
     @property
     def host_rules(self) -> tuple[str, ...]:

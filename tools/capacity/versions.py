@@ -54,8 +54,32 @@ def indexer_rows_elided(version: str) -> bool:
 
 
 def state_slot_reserved(version: str) -> bool:
-    """The padding slot of the recurrent-state pool is taken out of the automatic slot count."""
-    return at_least(version, "0.5.20")
+    """The padding slot of the recurrent-state pool is taken out of the budget and of the automatic slot count.
+
+    0.5.17 srt/mem_cache/kv_cache_configurator.py:1954 and :1978; 0.5.16 :1788 and :1808 do not count it.
+    """
+    return at_least(version, "0.5.17")
+
+
+def states_between_steps_in_share(version: str) -> bool:
+    """States between the steps of speculative decoding come out of the state's share of the budget, not of all of it.
+
+    0.5.13 srt/model_executor/model_runner_kv_cache_mixin.py against 0.5.12 :84.
+    """
+    return at_least(version, "0.5.13")
+
+
+def multimodal_reserved(version: str) -> bool:
+    """The cache of multimodal embeddings is taken out of the budget (0.5.18 …/kv_cache_configurator.py:130, :1785)."""
+    return at_least(version, "0.5.18")
+
+
+def free_memory_sinks_before_profile(version: str) -> bool:
+    """Starts on CUDA show up to 0.04 GiB less free at the profile than at the end of the weights.
+
+    No line of the source between the two allocates it; logs up to 0.4.6 do not show it, those from 0.4.9 do.
+    """
+    return at_least(version, "0.4.9")
 
 
 def host_check_is_per_rank(version: str) -> bool:
