@@ -175,7 +175,9 @@ def test_a_crash_log_gets_words_to_type_and_the_way_back(tmp_path: Path) -> None
     assert "0 of 0" not in unknown
     told = sglscout(tmp_path / "home", *words, "--sglang-version", "0.5.9").out
     apply = told.partition("\nApply\n")[2].partition("\n\n")[0]
-    assert "in the launch command, which was not seen as a file: --mem-fraction-static 0.92" in " ".join(apply.split())
+    assert "in the launch command, which was not seen as a file: --mem-fraction-static 0.9, --cuda" in " ".join(
+        apply.split()
+    )
     assert not [line for line in apply.splitlines() if line.startswith("#")]
     back = told.partition("\nRoll back\n")[2].partition("\n\n")[0]
     assert "as before: --mem-fraction-static 0.95" in " ".join(back.split())
