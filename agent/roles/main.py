@@ -16,7 +16,7 @@ from agent.limits import waiting
 from agent.roles.calculate import calculated
 from agent.session import Session
 from agent.tasks import Tasks
-from agent.views.words import visible
+from agent.views.words import plainly, visible
 from agent.workbench import Workbench
 from prompts import prompt
 from tools.host.look import Observation
@@ -294,7 +294,7 @@ def _settled_by(question: Any) -> str:
 
 
 def _reason(reason: Any) -> ReasonRow:
-    return ReasonRow(text=reason.text, source=reason.source, weight=reason.weight)
+    return ReasonRow(text=plainly(reason.text), source=reason.source, weight=reason.weight)
 
 
 def _evidence_listed(evidence: Any, facts: Facts) -> str:

@@ -7,6 +7,8 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Any, Final
 
+from transcripts.vocabulary import VOCABULARY
+
 Json = dict[str, Any]
 REFERENCES_SHOWN: Final = 3
 REFERENCE: Final = re.compile(r"(?<![A-Za-z0-9])[ES]\d+(?::\d+)?(?![A-Za-z0-9])")
@@ -87,6 +89,22 @@ def references(text: str) -> list[str]:
 def without_references(text: str) -> str:
     """The text with its bracketed references taken out, for views that show them apart."""
     return BRACKETED.sub("", text)
+
+
+_NAMED: Final = re.compile(r"\b([a-z][a-z0-9]*(?:_[a-z0-9]+)+) (-?\d[\d.,]*\b)(?: (\w+))?")
+
+
+def plainly(text: str) -> str:
+    """Names of facts with their values as people say them: `95th percentile of token usage: 0.98`."""
+
+    def said(found: re.Match[str]) -> str:
+        known = VOCABULARY.get(found[1])
+        if known is None:
+            return found[0]
+        unit = "" if found[3] in (None, "fraction") else f" {found[3]}"
+        return f"{re.split('[;:,]', known[1])[0]}: {found[2]}{unit}"
+
+    return _NAMED.sub(said, text)
 
 
 def with_sources(text: str, sources: Iterable[str]) -> str:

@@ -56,6 +56,7 @@ def test_wrong_usage_is_exit_2(tmp_path: Path, words: list[str]) -> None:
 def test_refused_login_unknown_and_wrong_key(tmp_path: Path) -> None:
     refused = sglscout(tmp_path / "home", "diagnose", "slow", "--host", f"{ME}@127.0.0.1:{free_port()}")
     _one_line(refused, 4, "refused the connection")
+    assert "looked" not in refused.err  # the operator's own words are no look at the host
     with sshd(tmp_path / "sshd") as server:
         unknown = sglscout(tmp_path / "home", "diagnose", "slow", "--host", f"{ME}@127.0.0.1:{server.port}")
         _one_line(unknown, 4, "SHA256:", f"sglscout trust 127.0.0.1:{server.port}")

@@ -104,8 +104,8 @@ def test_every_command_after_a_diagnosis(tmp_path: Path) -> None:
         _shows(chat, f"/stop {task}", "no running task is meant by")
         _shows(chat, "/stop", "nothing is running")
         _shows(chat, "/resume", "nothing was stopped")
-        _shows(chat, f"/resume {task}", "citations hold")
-        _shows(chat, f"/resume {task} where does the default of 48 come from?", "srt/server_args.py:2363")
+        _shows(chat, f"/resume {task} what keeps weights in host ram?", "--cpu-offload-gb: keeps weights, not KV")
+        assert "task_id" not in chat.everything
         _shows(chat, "/writeup", "written: ")
         _shows(chat, "/model", "playbook")
         _shows(chat, "/cost", "together: ")

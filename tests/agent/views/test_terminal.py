@@ -16,6 +16,7 @@ from agent.merge import compare
 from agent.views import terminal
 from agent.views.first import first_screen
 from agent.views.layout import PlainConsole, columned
+from agent.views.words import plainly
 from tests.agent.views.conftest import HOSTS
 from tests.program import Done, sglscout
 from transcripts.records import Finding, Opened, Record, Reported
@@ -206,3 +207,11 @@ def test_findings_disagree_only_about_one_measure_of_one_option(
         case.apply(Reported(task=f"ses_{number}", findings=(finding,)))
     assert bool(compare(case).contradictions) is disagree
     assert all(one[1] in text and other[1] in text for text in compare(case).contradictions)
+
+
+def test_facts_are_told_in_words() -> None:
+    told = plainly("the pool is full (usage_p95 0.98 fraction; queue_p95 14 requests; no_such_name 3)")
+    assert told == (
+        "the pool is full (95th percentile of token usage: 0.98; 95th percentile of #queue-req: 14 requests; "
+        "no_such_name 3)"
+    )
