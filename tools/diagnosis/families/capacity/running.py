@@ -55,6 +55,12 @@ def _limit_is_48(view: View) -> Seen | None:
 _SPEC_DEFAULT = either(_limit_is_48, fact("spec_default_reset"), said("spec_default_reset"))
 
 
+_NO_DRAFT = (
+    "speculative decoding off at high concurrency",
+    "the default limit goes with it, and so does its speed-up at low load",
+)
+
+
 def _raise_slots(view: View) -> Actions:
     to, why = _wanted_running(view)
     changes = [
@@ -68,12 +74,7 @@ def _raise_slots(view: View) -> Actions:
             ("raise", "--schedule-conservativeness", "it admits fewer requests, not more"),
             HICACHE_FOR_RUNNING,
         ),
-        alternatives=(
-            (
-                "speculative decoding off at high concurrency",
-                "the default limit goes with it, and so does its speed-up at low load",
-            ),
-        ),
+        alternatives=(_NO_DRAFT,) if view.speculative and limit_typed(view) is None else (),
         expected=((f"max_running_requests={to}", "ready line of the log"),),
         verify=(
             ("running requests, p95", 900, "above the old limit", "any retraction in ten minutes"),
