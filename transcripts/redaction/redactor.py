@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final, Literal
 
-from transcripts.redaction import rules, share
+from transcripts.redaction import rules, share, views
 from transcripts.redaction.known import Known
 from transcripts.redaction.placeholders import PLACEHOLDER, Placeholders
 from transcripts.redaction.rules import Found
@@ -102,6 +102,9 @@ class Redactor:
         for start, end in _regions(text, lower, rules.TRIGGERS):
             found.extend(rules.secrets(text, lower, start, end))
             found.extend(rules.prompts(text, lower, start, end))
+        found.extend(rules.vendors(text))
+        plain = views.views_of(text)
+        found.extend(views.found(plain))
         for start, end in _regions(text, text, _ENCODED):
             found.extend(rules.encoded(text, start, end))
         if self.profile == "share":
@@ -112,6 +115,7 @@ class Redactor:
                 self._known.add(value, each.kind)
         spans = [(each.start, each.end, text[each.start : each.end], each.kind) for each in found]
         spans.extend(self._known.find(text))
+        spans.extend(views.known(plain, self._known))
         return list(self._merge(text, spans))
 
     def _merge(self, text: str, spans: list[tuple[int, int, str, str]]) -> Iterator[tuple[int, int, str]]:

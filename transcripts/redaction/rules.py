@@ -18,12 +18,24 @@ _SECRET_NAME: Final = re.compile(
     r"|(?:admin|private|auth|signing"
     r"|master|account|encryption|storage|service|license|client|deploy"
     r"|webhook|shared|session|hmac|subscription|ssh|jwt|sas)"
-    r"[_-]?key|secrets?|passwd|passw(?:or)?ds?|passphrase|passcode|pwd|token|credentials?|x-amz-(?:signature|credential"
+    r"[_-]?key(?:[_-]?id)?|api[_-]?secrets?|secrets?|passwd|passw(?:or)?ds?|passphrase|passcode|pwd|token|credentials?|x-amz-(?:signature|credential"
     r"|security-token)|connection[_-]?string|webhook[_-]?url)"
     r"|.*(?:secret|password|passwd|passphrase|apikey|accesskey|secretkey|authtoken|accesstoken|connectionstring)"
-    r"|.*[_-](?:pass|pat)"
+    r"|.*[_-](?:pass|pat|auth)|auth"
 )
-_CORES: Final = ("key", "secret", "pass", "pwd", "token", "credential", "_pat", "x-amz-sig", "string", "webhook")
+_CORES: Final = (
+    "key",
+    "secret",
+    "pass",
+    "pwd",
+    "token",
+    "credential",
+    "_pat",
+    "auth",
+    "x-amz-sig",
+    "string",
+    "webhook",
+)
 _BEFORE: Final = re.compile(r"[A-Za-z0-9_.-]{1,60}\Z")
 _AFTER: Final = re.compile(r"[A-Za-z0-9_-]{0,60}")
 _QUOTED: Final = r"(?P<q>\\*[\"'])(?P<v>.*?)(?:(?<!\\)(?P=q)|$)"
@@ -98,7 +110,7 @@ _PROMPT_CORES: Final = (
 
 SHAPES: Final = re.compile(
     r"(?<![A-Za-z0-9])(?P<v>"
-    r"hf_[A-Za-z0-9]{16,}|api_org_[A-Za-z0-9]{20,}|sk-(?:proj-|ant-|or-|svcacct-|admin-)?[A-Za-z0-9_-]{12,}"
+    r"hf_[A-Za-z0-9]{16,}|api_org_[A-Za-z0-9]{20,}|sk-(?=[A-Za-z0-9_-]*\d)(?:proj-|ant-|or-|svcacct-|admin-)?[A-Za-z0-9_-]{12,}"
     r"|(?:AKIA|ASIA|AROA|AIDA|ABIA|ACCA)[A-Z0-9]{16}|gh[opusr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}"
     r"|gl(?:pat|dt|rt|cbt|ptt|ft|soat)-[A-Za-z0-9_-]{16,}|xox[abeoprs]-[A-Za-z0-9-]{10,}"
     r"|xapp-[A-Za-z0-9-]{10,}|nvapi-[A-Za-z0-9_-]{16,}"
@@ -115,16 +127,50 @@ SHAPES: Final = re.compile(
     r"|\$(?:1|2[abxy]|5|6|7|y|gy|sha1|argon2id?)\$[./A-Za-z0-9$=,+-]{12,})"
 )
 
+# Tokens of vendors whose prefixes stand in ordinary words too: looked for only where a long run of characters is.
+LONG_RUN: Final = re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9]{16,}")
+VENDORS: Final = re.compile(
+    r"(?<![A-Za-z0-9])(?P<v>"
+    r"pypi-[A-Za-z0-9_-]{16,}|sq0(?:csp|atp|idp)-[A-Za-z0-9_-]{20,}|EAAA[A-Za-z0-9_-]{50,}|shp(?:at|ca|pa|ss)_[A-Za-z0-9]{20,}"
+    r"|(?:SK|AC)[0-9a-f]{32}|key-[0-9a-f]{32}|[0-9a-f]{32}-us\d{1,2}|dp\.(?:pt|st|ct|sa|scim|audit)\.[A-Za-z0-9._-]{30,}"
+    r"|dt0[a-z]\d\d\.[A-Z0-9]{20,}\.[A-Z0-9]{40,}|NR(?:AK|II|JS|RA|BR)-[A-Za-z0-9-]{16,}|glsa_[A-Za-z0-9_]{30,}"
+    r"|PMAK-[A-Za-z0-9-]{30,}|AT(?:ATT|CTT|BB)[A-Za-z0-9_=-]{20,}|fig[dou]_[A-Za-z0-9_-]{20,}"
+    r"|(?:secret|ntn)_[A-Za-z0-9]{40,}|pat[A-Za-z0-9]{14}\.[0-9a-f]{64}|rubygems_[a-f0-9]{40,}|sb[ps]_[a-f0-9]{36,}"
+    r"|sb_(?:secret|publishable)_[A-Za-z0-9_-]{20,}|nfp_[A-Za-z0-9]{30,}|(?:fm[12]|fo1)_[A-Za-z0-9+/=_,-]{30,}|rnd_[A-Za-z0-9]{24,}"
+    r"|HRKU-[A-Za-z0-9_-]{30,}|do[opr]_v1_[a-f0-9]{40,}|CFPAT-[A-Za-z0-9_-]{30,}|EAA[A-Za-z0-9]{80,}|1//0[A-Za-z0-9_-]{30,}"
+    r"|AAAA[A-Za-z0-9_-]{7}:[A-Za-z0-9_-]{100,}|\d{8,10}:AA[A-Za-z0-9_-]{30,}|[MNO][A-Za-z\d]{23,25}\.[\w-]{6}\.[\w-]{27,}"
+    r"|lsv2_(?:pt|sk)_[A-Za-z0-9_]{30,}|tvly-[A-Za-z0-9-]{20,}|jina_[A-Za-z0-9_-]{30,}|pcsk_[A-Za-z0-9_]{30,}|csk-[a-z0-9]{30,}"
+    r"|esecret_[A-Za-z0-9]{20,}|sntry[su]_[A-Za-z0-9+/=_]{30,}|ops_eyJ[A-Za-z0-9+/=_-]{30,}|LTAI[A-Za-z0-9]{12,}"
+    r"|AKID[A-Za-z0-9]{28,}|ABSK[A-Za-z0-9+/=]{60,}|gl(?:oas|imt|agent|ffct|ptt|wt)-[A-Za-z0-9_-]{16,}|GR1348941[A-Za-z0-9_-]{16,}"
+    r"|pscale_(?:tkn|pw|oauth)_[A-Za-z0-9_.-]{30,}|CCDB1_[A-Za-z0-9_]{20,}|d(?:kea|ose|sapi)[a-f0-9]{32}|AKCp[A-Za-z0-9]{60,}"
+    r"|cmVmdGtu[A-Za-z0-9]{50,}|ph[cx]_[A-Za-z0-9]{30,}|lin_oauth_[A-Za-z0-9]{20,}|oy2[a-z0-9]{43}|cio[A-Za-z0-9]{32}"
+    r"|pa-[A-Za-z0-9_-]{40,}|EZ[AT]K[A-Za-z0-9]{50,}|SCW[A-Z0-9]{17}|DO00[A-Z0-9]{16}|amzn\.mws\.[0-9a-f-]{36}"
+    r"|v1\.0-[0-9a-f]{24}-[0-9a-f]{100,}|atlasv1\.[A-Za-z0-9_=-]{30,}|[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{30,}"
+    r"|bkua_[a-z0-9]{40}|xkeysib-[a-f0-9]{40,}|sendinblue-[a-f0-9]{40,}|tfp_[A-Za-z0-9_]{30,}|sdk-[0-9a-f-]{36}"
+    r"|api-[0-9a-f]{8}-[0-9a-f-]{27}|BSA[A-Za-z0-9_-]{27,}|ctp_[A-Za-z0-9_-]{30,}|CLOJARS_[a-z0-9]{50,}|sgp_[A-Za-z0-9_]{30,}"
+    r"|hub[a-z]{2,4}_[A-Za-z0-9]{30,}|pat-[a-z]{2}\d-[0-9a-f-]{36}|frp_[A-Za-z0-9]{20,}|unkey_[A-Za-z0-9]{20,}|e2b_[a-f0-9]{40}"
+    r"|up_[A-Za-z0-9]{28,}|sk_(?:[a-z]{2,9}_)?[A-Za-z0-9]{24,})"
+)
+
 _EQUALS: Final = rf"\\*[\"']?{_ANSI}[ \t]*(?:=>|:=|[:=])[ \t]*{_ANSI}"
-_BETWEEN: Final = r"(?:=|[ \t]+|\0|\\0|[\"'],?[ \t]*(?=[\"']))"
+_BETWEEN: Final = r"(?:=|[ \t]+|\0|\\0|[\"'],?\s*(?=[\"'])|[ \t]*\n[ \t]*-[ \t]+(?=[\"']))"
 
 # What may follow a secret's name, tried in order from where the name ends.
-_QUOTED_VALUE: Final = re.compile(rf"{_EQUALS}[bru]?{_QUOTED}", re.MULTILINE)
+_QUOTED_VALUE: Final = re.compile(rf"{_EQUALS}[bru]?(?:\"\"(?=\")|''(?='))?{_QUOTED}", re.MULTILINE)
 _BLOCK_VALUE: Final = re.compile(r"[ \t]*:[ \t]*[|>][+-]?[ \t]*\n(?P<v>[ \t]+\S[^\n]*(?:\n[ \t]+\S[^\n]*)*)")
 _BARE_VALUE: Final = re.compile(rf"{_EQUALS}(?P<v>[^\s,;&)}}\]\"'«|>\\\0][^\s,;&)}}\]\"'«\\\0]{{0,8000}})")
 _FLAG_QUOTED: Final = re.compile(rf"{_BETWEEN}(?!-){_QUOTED}", re.MULTILINE)
 # A line break ends a flag's name too: so the words of /proc/PID/cmdline come from a probe.
 _FLAG_BARE: Final = re.compile(r"(?:=|[ \t]+|\n|\0|\\0)(?P<v>[^\s\0\"'«\\-][^\s\0\"'«\\]{0,8000})")
+# One word a line: an argv as the kernel keeps it, or as a list of YAML.
+_FLAG_BELOW: Final = re.compile(r"[ \t]*\r?\n[ \t]*(?:-[ \t]+)?(?P<v>[^\s\"'«-][^\s\"'«]*)[ \t]*(?=\r?\n|$)")
+_CONTAINER: Final = re.compile(rf"{_EQUALS}(?P<v>[\[{{(])")
+_ITEM: Final = re.compile(
+    r"(?P<q>\\*[\"'])(?P<v>[^\n]*?)(?<!\\)(?P=q)(?P<key>\s*:)?|(?P<mark>[\[\]{}()])|(?P<bare>[^\s\[\]{}()\"',:]+)(?P<named>\s*:)?"
+)
+_LIST_BELOW: Final = re.compile(r"[ \t]*:[ \t]*\r?\n(?P<v>(?:[ \t]*-[ \t]+[^\n]*(?:\n|$))+)")
+_ENTRY_BELOW: Final = re.compile(r"^[ \t]*-[ \t]+[\"']?(?P<v>[^\s\"':][^\s\"':]*)[\"']?[ \t]*$", re.MULTILINE)
+_LONGEST_CONTAINER: Final = 16_384
 _IN_QUOTES: Final = {
     quote: re.compile(rf"=(?P<v>(?:\\.|[^{quote}\\\n])*)(?:{quote}|$)", re.MULTILINE) for quote in ('"', "'")
 }
@@ -185,6 +231,52 @@ RULES: Final = (
         r"w|smbclient\b[^\n]{0,200}?%)[ \t]*[\"']?(?P<v>[^\s\"'«]+)",
         "password",
     ),
+    _rule(
+        "passwd",
+        r"\becho[ \t]+[\"']?(?P<v>[^\s\"'«|]+)[\"']?[ \t]*\|[ \t]*(?:sudo[ \t]+)?(?:chpasswd|passwd)\b",
+        "password",
+    ),
+    _rule("htpasswd", r"\bhtpasswd[ \t]+-\w*b\w*[ \t]+\S+[ \t]+\S+[ \t]+(?P<v>[^\s\"'«]+)", "password"),
+    _rule("pass", r"-pass(?:in|out)?[ \t]+[\"']?pass:(?P<v>[^\s\"'«]+)", "password"),
+    # a name and its value as two fields, as elements or as attributes
+    _rule(
+        "value",
+        r"(?:name|key)\\*[\"']?[ \t]*[:=][ \t]*\\*[\"']?(?P<name>[A-Za-z0-9_.-]*"
+        r"(?:key|token|secret|pass|pwd|passwd|password|credential|auth)s?(?:_id)?)\\*[\"']?[,\s]\s*\\*[\"']?value"
+        r"\\*[\"']?[ \t]*[:=][ \t]*\\*[\"']?(?P<v>[^\s\"'«,}\\]+)",
+    ),
+    _rule(
+        "</",
+        r"<(?P<name>[\w:.-]{0,40}(?:key|token|secret|passwd|password|pwd|credential))>(?P<v>[^<\n«]{1,2000})</",
+    ),
+    # AWS prints the secret behind the id
+    _rule(
+        "akia|asia",
+        r"\b(?:AKIA|ASIA)[A-Z0-9]{12,16}[\"']?[\s:,;|/]{1,4}[\"']?(?P<v>[A-Za-z0-9/+=]{40})(?![A-Za-z0-9/+=])",
+        "aws_secret",
+    ),
+    _rule(
+        "secret access key|secret key|access key|api key|private key",
+        r"\b(?P<name>(?:secret access|secret|access|api|private) key)[ \t]*[:=][ \t]*[\"']?(?P<v>[^\s\"'«,;]{6,})",
+    ),
+    # prompts, and what people write
+    _rule(
+        "password|passphrase|passcode",
+        r"\b(?:password|passphrase|passcode)[ \t]+(?:for|of)[ \t]+(?:[a-z ]{0,20}'[^'\n]*'|\"[^\"\n]*\"|[^:\n]{1,60})"
+        r":[ \t]*(?P<v>[^\s«]{4,})",
+        "password",
+    ),
+    _rule(
+        "password|passphrase|passcode",
+        r"\b(?:password|passphrase|passcode)[ \t]+(?:(?:is|was|has been|now|changed|set|reset|to)[ \t]+){1,4}[\"'`]?"
+        r"(?P<v>(?=[A-Za-z!@#$%&*_.+-]*\d|[A-Za-z\d]*[!@#$%&*+]|(?:[a-z]+-){2,}[a-z]+\b(?=[^\w-]|$))[^\s\"'`«,;]{6,})",
+        "password",
+    ),
+    _rule(
+        "_key|_token|_secret|_password|_passwd|_pwd",
+        r"(?<![\w-])(?P<name>[A-Za-z0-9_]{0,40}_(?:key|token|secret|password|passwd|pwd))[ \t]+[\"']?"
+        r"(?P<v>(?=[A-Za-z_./+-]*\d)(?=[\d_./+-]*[A-Za-z])[A-Za-z0-9_./+=-]{10,})(?![A-Za-z0-9:(])",
+    ),
     # netrc, and a key that only a blank parts from its name
     _rule("login", r"\blogin[ \t]+\S{1,80}\s+password[ \t]+(?P<v>[^\s«]+)", "password"),
     _rule("password", r"^\s*password[ \t]+(?P<v>[^\s«]{4,})[ \t]*$", "password"),
@@ -227,6 +319,7 @@ TRIGGERS: Final = (
     "token\\",
     "token\0",
     "token\x1b",
+    "auth",
     "--token",
     " token:",
     "\ttoken:",
@@ -343,16 +436,32 @@ def secrets(text: str, lower: str, start: int, end: int) -> Iterator[Found]:
     covered = start
     for low, high in sorted(_names(text, lower, start, end, _CORES)):
         name = lower[low:high].lstrip("-.")
-        if low >= covered and _SECRET_NAME.fullmatch(name) and (span := _value(text, low, high, end)):
-            for secret in _checked(text, name, span):
-                covered = secret.end
-                yield secret
+        if low >= covered and _SECRET_NAME.fullmatch(name):
+            spans, done = _values(text, low, high, end)
+            for span in spans:
+                for secret in _checked(text, name, span):
+                    done = max(done, secret.end)
+                    yield secret
+            covered = max(covered, done)
     for rule in RULES:
         if any(lower.find(word, start, end) >= 0 for word in rule.needs):
             for found in rule.pattern.finditer(text, start, end):
                 yield from _checked(text, found.groupdict().get("name") or rule.label, found.span("v"))
     for found in SHAPES.finditer(text, start, end):
         yield Found(*found.span("v"), f"secret:{_shape(found['v'])}", True)
+
+
+def vendors(text: str) -> Iterator[Found]:
+    """Tokens of vendors, in lines that hold a long run of letters and digits."""
+    done = 0
+    for run in LONG_RUN.finditer(text):
+        if run.start() < done:
+            continue
+        start = max(done, text.rfind("\n", max(0, run.start() - 4_096), run.start()) + 1, run.start() - 4_096)
+        done = text.find("\n", run.end())
+        done = len(text) if done < 0 else done
+        for found in VENDORS.finditer(text, start, done):
+            yield Found(*found.span("v"), f"secret:{_shape(found['v'])}", True)
 
 
 def prompts(text: str, lower: str, start: int, end: int) -> Iterator[Found]:
@@ -386,10 +495,39 @@ def _names(text: str, lower: str, start: int, end: int, cores: tuple[str, ...]) 
             at = lower.find(core, max(high, at + 1), end)
 
 
+def _values(text: str, low: int, high: int, end: int) -> tuple[list[tuple[int, int]], int]:
+    """The values behind a name, one or those of a list or mapping; and up to where all was looked at."""
+    limit = min(len(text), high + _LONGEST_CONTAINER)
+    if found := _CONTAINER.match(text, high, end):
+        return _contained(text, found.start("v"), limit)
+    if found := _LIST_BELOW.match(text, high, limit):
+        return [item.span("v") for item in _ENTRY_BELOW.finditer(text, *found.span("v"))], found.end()
+    span = _value(text, low, high, end)
+    return [span] if span else [], 0
+
+
+def _contained(text: str, start: int, limit: int) -> tuple[list[tuple[int, int]], int]:
+    """Values between a bracket and the one that closes it; in a mapping not its keys. To the limit where none does."""
+    depth = 0
+    spans: list[tuple[int, int]] = []
+    for found in _ITEM.finditer(text, start, limit):
+        if mark := found["mark"]:
+            depth += 1 if mark in "[{(" else -1
+            if depth <= 0:
+                return spans, found.end()
+        elif found["v"] and not found["key"]:
+            spans.append(found.span("v"))
+        elif found["bare"] and not found["named"]:
+            spans.append(found.span("bare"))
+    return spans, limit
+
+
 def _value(text: str, low: int, high: int, end: int) -> tuple[int, int] | None:
     """The value behind a name: its span."""
     if text.startswith("--", low):
-        found = _FLAG_QUOTED.match(text, high, end) or _FLAG_BARE.match(text, high, end)
+        found = next(
+            filter(None, (kind.match(text, high, end) for kind in (_FLAG_QUOTED, _FLAG_BARE, _FLAG_BELOW))), None
+        )
         if found:
             return found.span("v")
     quote = text[low - 1] if low else ""

@@ -12,6 +12,7 @@ import os
 import random
 import string
 from collections.abc import Callable
+from pathlib import Path
 from urllib.parse import quote, quote_plus
 
 import pytest
@@ -30,6 +31,11 @@ def _lines() -> list[str]:
     return [line for line in text.split("\n") if line]
 
 
+def _own_lines() -> list[str]:
+    text = Path(__file__).with_name("more-cases.tsv").read_text(encoding="utf-8")
+    return [line for line in text.split("\n") if line]
+
+
 def test_every_row_of_the_table_is_right() -> None:
     result = score(_lines())
     assert result.wrong == ()
@@ -37,8 +43,16 @@ def test_every_row_of_the_table_is_right() -> None:
     assert result.n > 75
 
 
-def test_rows_cut_at_every_place_are_masked_as_streams() -> None:
-    for number, line in enumerate(_lines(), 1):
+def test_every_row_of_our_own_table_is_right() -> None:
+    """Lists, mappings, argv over lines, prompts and prose on one side; figures, flags and names on the other."""
+    result = score(_own_lines())
+    assert result.wrong == ()
+    assert result.n > 140
+
+
+@pytest.mark.parametrize("lines", [_lines, _own_lines])
+def test_rows_cut_at_every_place_are_masked_as_streams(lines: Callable[[], list[str]]) -> None:
+    for number, line in enumerate(lines(), 1):
         text, masked, kept, profile, known = _row(line, number)
         for cut in range(len(text) + 1):
             redactor = Redactor(profile)
@@ -48,6 +62,76 @@ def test_rows_cut_at_every_place_are_masked_as_streams() -> None:
             out = stream.feed(text[:cut]) + stream.feed(text[cut:]) + stream.finish()
             assert not [value for value in masked if value in out], (number, cut)
             assert not [value for value in kept if value not in out], (number, cut)
+
+
+HEX = "0123456789abcdef"
+ALNUM = string.ascii_letters + string.digits
+# Prefix of a vendor's token, how many characters follow, and which.
+VENDORS = [
+    ("hf_", 34, ALNUM), ("sk-proj-", 48, ALNUM), ("sk-ant-api03-", 93, ALNUM), ("sk-or-v1-", 64, HEX),
+    ("AKIA", 16, "A2B3C4"),
+    ("ASIA", 16, "A2B3C4"), ("ghp_", 36, ALNUM), ("gho_", 36, ALNUM), ("ghs_", 36, ALNUM), ("github_pat_", 82, ALNUM),
+    ("glpat-", 20, ALNUM), ("gldt-", 20, ALNUM), ("glrt-", 20, ALNUM), ("xoxb-", 40, ALNUM), ("xoxp-", 40, ALNUM),
+    ("xapp-", 40, ALNUM), ("nvapi-", 64, ALNUM), ("hvs.", 90, ALNUM), ("AIza", 35, ALNUM), ("ya29.", 60, ALNUM),
+    ("GOCSPX-", 28, ALNUM), ("npm_", 36, ALNUM), ("pypi-", 20, ALNUM), ("pypi-AgEIcHlwaS5vcmc", 100, ALNUM),
+    ("dop_v1_", 64, HEX), ("dckr_pat_", 27, ALNUM), ("gsk_", 52, ALNUM), ("xai-", 80, ALNUM), ("r8_", 37, ALNUM),
+    ("pplx-", 48, ALNUM), ("tgp_v1_", 43, ALNUM), ("fw_", 24, ALNUM), ("AGE-SECRET-KEY-1", 58, "QPZRY9X8"),
+    ("sk_live_", 24, ALNUM), ("rk_live_", 24, ALNUM), ("whsec_", 32, ALNUM), ("lin_api_", 40, ALNUM), ("dapi", 32, HEX),
+    ("wandb_v1_", 40, ALNUM), ("glc_", 60, ALNUM), ("sq0csp-", 43, ALNUM), ("sq0atp-", 22, ALNUM), ("shpat_", 32, HEX),
+    ("SK", 32, HEX), ("key-", 32, HEX), ("dp.pt.", 43, ALNUM), ("NRAK-", 27, "A2B3C4"), ("glsa_", 41, ALNUM),
+    ("PMAK-", 59, ALNUM), ("ATATT3xFfGF0", 180, ALNUM), ("ATBB", 32, ALNUM), ("figd_", 40, ALNUM), ("ntn_", 46, ALNUM),
+    ("rubygems_", 48, HEX), ("sbp_", 40, HEX), ("nfp_", 36, ALNUM), ("rnd_", 28, ALNUM), ("CFPAT-", 43, ALNUM),
+    ("1//0", 100, ALNUM), ("lsv2_pt_", 43, ALNUM), ("tvly-", 32, ALNUM), ("jina_", 60, ALNUM), ("pcsk_", 70, ALNUM),
+    ("csk-", 48, "a2b3c4"), ("sntrys_", 60, ALNUM), ("LTAI", 20, ALNUM), ("AKID", 32, ALNUM),
+    ("pscale_tkn_", 43, ALNUM),
+    ("AKCp", 69, ALNUM), ("phx_", 43, ALNUM), ("oy2", 43, "a2b3c4"), ("SCW", 17, "A2B3C4"), ("DO00", 16, "A2B3C4"),
+    ("xkeysib-", 64, HEX), ("tskey-auth-", 30, ALNUM), ("e2b_", 40, HEX),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("prefix", "size", "alphabet"), VENDORS, ids=[prefix for prefix, _, _ in VENDORS])
+def test_tokens_of_vendors_are_known_by_their_shape(prefix: str, size: int, alphabet: str) -> None:
+    draw = random.Random(prefix)
+    rest = "".join(draw.choices(alphabet, k=size - 2)) + ("A2" if alphabet.isupper() else "a2")
+    for text in (f"before {prefix}{rest} after", f"x={prefix}{rest}&y=1", f"['{prefix}{rest}']", f"{prefix}{rest}"):
+        out = Redactor().redact(text)
+        assert rest not in out, out
+        assert out.replace(out[out.index("«") : out.index("»") + 1], prefix + rest) == text
+    if len(prefix) > 11:  # the prefix alone is half a token
+        return
+    words = " ".join(f"{prefix.strip('-_')}{part}" for part in ("", "s", "-like", "_size", "-based thing"))
+    assert Redactor().redact(words) == words
+
+
+UNSEEN = ("\u200b", "\u200d", "\u2060", "\ufeff", "\u00ad", "\u202e", "\U000e0041")
+
+
+@pytest.mark.parametrize("mark", UNSEEN, ids=ascii)
+@pytest.mark.parametrize(
+    "text", ["hf_FAKEa1b2C3d4E5f6G7h8I9j0K1l2M3n4O5", "api_key=my-Own-Key-4711", "--api-key tok3n-value-9"]
+)
+def test_characters_that_nobody_sees_hide_no_secret(text: str, mark: str) -> None:
+    secret = text.rpartition("=")[2].rpartition(" ")[2]
+    for at in range(1, len(secret) - 3):
+        out = Redactor().redact(f"x {text[: -len(secret)]}{secret[:at]}{mark}{secret[at:]} y")
+        assert secret[at:] not in out
+        assert out.startswith("x ")
+        assert out.endswith(" y")
+
+
+def test_a_known_value_is_masked_whatever_wraps_its_characters() -> None:
+    value = "Plain.Value-4711"
+    redactor = Redactor()
+    redactor.learn(value, "api_key")
+    for written in (
+        "\u200b".join(value),
+        "".join(f"%{ord(mark):02x}" for mark in value),
+        "".join(f"%25{ord(mark):02X}" for mark in value),
+        "".join(f"\\u{ord(mark):04x}" for mark in value),
+        "".join(f"\\x{ord(mark):02x}" if at % 2 else mark for at, mark in enumerate(value)),
+        value.replace("-", "%2D").replace(".", "\\u002e"),
+    ):
+        assert redactor.redact(f"a {written} b") == "a «secret:api_key#1» b"
 
 
 def test_a_secret_amid_a_long_stream_is_masked_wherever_the_pieces_end() -> None:
@@ -227,6 +311,20 @@ def test_short_values_are_masked_only_in_their_context() -> None:
         "a:" * 50_000,
         "login x " * 20_000,
         "key:\n" * 20_000,
+        "api_key=[k:" * 20_000,
+        "api_key=[" * 20_000,
+        'api_key={"a' * 20_000,
+        "api_key:\n - " * 20_000,
+        "--api-key\n" * 20_000,
+        "%41" * 60_000,
+        "%2541\\u0041" * 10_000,
+        "\u200b" * 100_000,
+        "a" * 15 + ("b" * 16 + "-") * 10_000,
+        "password is " * 20_000,
+        "password for " * 20_000,
+        "AKIAAAAAAAAAAAAAAAAA " * 10_000,
+        '"name":"a_key",' * 10_000,
+        "<a_key>" * 20_000,
     ],
     ids=lambda text: text[:12],
 )
