@@ -39,8 +39,8 @@ def options(document: Json, width: int, *, whole: bool) -> list[Line]:
     names = ["option", "GPU pool", "running", "prefix tokens", "host GB", "takes"]
     lines = columned(names, rows, width, indent=2, right=[False, True, True, True, True, False]) if rows else []
     if len(measured) > len(shown):
-        left = f"and {plural(len(measured) - len(shown), 'combination')}; what each risks: {_shown_whole(document)}"
-        lines += paragraph(left, width, 2)
+        left = f"and {plural(len(measured) - len(shown), 'more option')}; all of them, and what each risks:"
+        lines += [*paragraph(left, width, 2), Line(f"  sglscout show {document['ids']['session']} --document")]
     if whole:
         for owners, said in _risks(shown):
             lines += item(f"{owners}: {said}", width)
@@ -49,10 +49,6 @@ def options(document: Json, width: int, *, whole: bool) -> list[Line]:
     for text in document["contradictions"]:
         lines += item(f"findings disagree: {text}", width)
     return lines
-
-
-def _shown_whole(document: Json) -> str:
-    return f"sglscout show {document['ids']['session']} --document"
 
 
 def _risks(options: list[Json]) -> list[tuple[str, str]]:

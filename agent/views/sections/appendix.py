@@ -10,6 +10,7 @@ from agent.views.words import amount, plural
 
 Json = dict[str, Any]
 READ_SHOWN: Final = 8
+VALUE_CHARACTERS: Final = 60
 _MANY: Final = ("server_arg", "metric", "flag", "env")
 
 
@@ -37,9 +38,15 @@ def lines(document: Json) -> Iterator[Block]:
         name, _, line = reference.partition(":")
         yield Anchor(reference, f"{name}, line {line}")
         yield Code(text)
-        values = [f"{fact['name']} {amount(fact['value'])} {fact['unit']}".rstrip() for fact in read.get(reference, ())]
+        values = [f"{fact['name']} {_short(fact['value'])} {fact['unit']}".rstrip() for fact in read.get(reference, ())]
         if values:
             yield Paragraph(f"Read from it: {'; '.join(values[:READ_SHOWN])}.")
+
+
+def _short(value: object) -> str:
+    """A value as a figure or as the beginning of a text; the whole of it stands in the evidence."""
+    text = amount(value)
+    return text if len(text) <= VALUE_CHARACTERS else f"{text[:VALUE_CHARACTERS]} …"
 
 
 def citations(document: Json) -> Iterator[Block]:

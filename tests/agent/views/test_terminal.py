@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from agent.case import Case
 from agent.merge import compare
-from agent.views import terminal
+from agent.views import paper, terminal, writeup
 from agent.views.first import first_screen
 from agent.views.layout import PlainConsole, columned
+from agent.views.sections.blocks import Code
 from agent.views.words import plainly
 from tests.agent.views.conftest import HOSTS
 from tests.program import Done, sglscout
@@ -109,7 +110,7 @@ def test_a_diagnosis_is_shorter_than_all_there_is(made: Callable[[str], Json], n
     assert len(short) <= LINES_OF_ALL
     whole = " ".join(line.text for line in terminal.render(made(name), whole=True).lines(80))
     assert len(whole) > sum(len(line.text) for line in short)
-    assert "combinations" not in whole
+    assert "all of them, and what each risks" not in whole
 
 
 def test_a_long_complaint_is_cut_between_words_and_said_to_be(made: Callable[[str], Json]) -> None:
@@ -215,3 +216,22 @@ def test_facts_are_told_in_words() -> None:
         "the pool is full (95th percentile of token usage: 0.98; 95th percentile of #queue-req: 14 requests; "
         "no_such_name 3)"
     )
+
+
+@pytest.mark.parametrize("name", HOSTS)
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_write_up_on_a_terminal_fits_it_and_has_every_section(
+    made: Callable[[str], Json], name: str, width: int
+) -> None:
+    document = made(name)
+    lines = [line.text for line in paper.page(document).lines(width)]
+    code = {
+        line
+        for section in writeup.sections(document)
+        for block in section.blocks
+        if isinstance(block, Code)
+        for line in block.text.splitlines()
+    }
+    whole = [line for line in lines if len(line) > width and len(line.split()) > 1]  # one word is never cut
+    assert [line for line in whole if line not in code] == []
+    assert [section.title for section in writeup.sections(document) if section.title not in lines] == []
