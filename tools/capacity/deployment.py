@@ -13,6 +13,7 @@ from tools.capacity import pools, versions
 from tools.capacity.errors import ConfigUnreadable
 from tools.capacity.fraction import Card
 from tools.capacity.shape import ModelShape
+from tools.capacity.state import with_state_dtype
 from tools.capacity.sums import GIB, Known, Missing
 from transcripts.facts import Fact, Facts, Grade
 
@@ -153,6 +154,9 @@ class Deployment:
             shape = ModelShape.from_config(config).for_version(self.version)
         except ConfigUnreadable:
             return None  # said as missing by whoever needs the shape
+        if shape.state is not None:
+            stored = self.text("mamba_ssm_dtype") or self.facts.text("env", "SGLANG_MAMBA_SSM_DTYPE")
+            shape = replace(shape, state=with_state_dtype(shape.state, stored))
         return shape.without_sliding_pool() if self.switch("disable_hybrid_swa_memory") else shape
 
     @cached_property
@@ -272,7 +276,7 @@ class Deployment:
         return self.shape.element_bytes if self.shape else 2.0
 
     def _element_from_size(self) -> Known | None:
-        tokens, size = self.fact("kv_pool", ""), self.fact("kv_pool_gib", "")
+        tokens, size = _positive(self.fact("kv_pool", "")), _positive(self.fact("kv_pool_gib", ""))
         if not (tokens and size and self.shape) or self.shape.sliding or self.shape.compressed:
             return None
         stored = size.value * GIB / (tokens.value + self.page)
@@ -296,7 +300,7 @@ class Deployment:
         if self.shape is not None and config is not None and not self.shape.compressed:
             element = self.element
             grade: Grade = "estimated" if element is None or element.grade == "estimated" else "derived"
-            return Known(pools.full_bytes_per_token(self.shape, self.layout), grade, config.source)
+            return _positive(Known(pools.full_bytes_per_token(self.shape, self.layout), grade, config.source))
         tokens, size = _positive(self.fact("kv_pool", "")), _positive(self.fact("kv_pool_gib", ""))
         if tokens and size:
             return Known(size.value * GIB / (tokens.value + self.page), "estimated", size.source)

@@ -97,7 +97,7 @@ def budget_bytes_per_token(shape: ModelShape, layout: Layout, version: str, draf
     Before 0.5.20 an FP8 pool of a sparse-indexer model is charged at 576 bytes a layer and stores 656. From 0.5.16 the
     draft's bytes are charged too (`draft`, per token and rank); under decode-context parallelism it is on every rank.
     """
-    cell = full_bytes_per_token(shape, layout)
+    cell = full_bytes_per_token(shape, layout) + shape.index_bytes * stage_share(shape.full.layers, layout.pp)
     if isinstance(shape.full, Latent) and shape.indexer and versions.old_dsa_divisor(version):
         charged = (shape.full.lora_rank + shape.full.rope_dim) * layout.element
         cell = shape.full.layers * charged + shape.indexer.owners * shape.indexer.row_bytes

@@ -24,6 +24,19 @@ _CONTEXT_KEYS = (
     "model_max_length",
     "max_position_embeddings",
 )
+# What the config classes fill in where a nested text part of that type leaves it out.
+_LEFT_OUT: Mapping[str, Config] = {
+    "gemma3_text": {
+        "num_hidden_layers": 26, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256,
+        "hidden_size": 2304, "vocab_size": 262208, "max_position_embeddings": 131072,
+    },
+    "llama": {"num_hidden_layers": 32, "num_attention_heads": 32, "hidden_size": 4096, "vocab_size": 32000},
+    "mistral": {
+        "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8, "hidden_size": 4096,
+        "vocab_size": 32000, "max_position_embeddings": 131072,
+    },
+    "qwen2": {"num_hidden_layers": 32, "num_attention_heads": 32, "hidden_size": 4096, "vocab_size": 151936},
+}  # fmt: skip
 _KV_HEAD_KEYS = ("n_head_kv", "num_kv_heads", "num_key_value_heads", "multi_query_group_num", "num_attention_groups")
 
 
@@ -103,6 +116,7 @@ class ModelShape:
     state: StateShape | None
     context_len: int
     element_bytes: float
+    index_bytes: int
     vision: Vision | None
     compressed: bool
     opted_in: bool
@@ -144,7 +158,7 @@ class ModelShape:
     @classmethod
     def _read(cls, config: Config, draft: bool) -> ModelShape:
         text = text_part(config)
-        layers = _number(text, "num_hidden_layers", "n_layer", "n_layers", "num_layers")
+        layers = _layers(text)
         heads = _number(text, "num_attention_heads", "n_head", "n_heads")
         hidden = _number(text, "hidden_size", "n_embd", "d_model")
         names = tuple(str(name) for name in config.get("architectures") or text.get("architectures") or ())
@@ -166,6 +180,7 @@ class ModelShape:
             state=state,
             context_len=_context(text),
             element_bytes=4.0 if "float32" in str(text.get("torch_dtype") or text.get("dtype")) else 2.0,
+            index_bytes=0 if draft else _index_bytes(text, full),
             vision=_vision(config),
             compressed="compress_ratios" in text,
             opted_in=bool(text.get("is_hybrid_swa")),
@@ -190,14 +205,18 @@ class ModelShape:
 
 
 def text_part(config: Config) -> Config:
-    """The language model's part of a config that may be a multimodal one's."""
-    for key in ("text_config", "llm_config", "language_config"):
-        part = config.get(key)
-        if isinstance(part, Mapping) and ("num_hidden_layers" in part or "num_attention_heads" in part):
-            return part
+    """The language model's part of a config that may be a multimodal one's, in the order the server looks for it
+    (sglang 0.5.23 srt/utils/hf_transformers/common.py:582)."""
     thinker = config.get("thinker_config")
     if isinstance(thinker, Mapping):
         return text_part(thinker)
+    for key in ("llm_config", "language_config", "text_config"):
+        part = config.get(key)
+        if not isinstance(part, Mapping):
+            continue
+        left_out = _LEFT_OUT.get(str(part.get("model_type")), {})
+        if "num_hidden_layers" in part or "num_attention_heads" in part or left_out:
+            return {**left_out, **part}
     return config
 
 
@@ -215,15 +234,25 @@ def _number(text: Config, *keys: str) -> int:
     raise ConfigUnreadable(f"config.json does not say {keys[0]}.", "Give the config.json of the model itself.")
 
 
+def _layers(text: Config) -> int:
+    listed = text.get("layers_block_type")
+    if "num_hidden_layers" not in text and isinstance(listed, list) and listed:
+        return len(listed)
+    return _number(text, "num_hidden_layers", "n_layer", "n_layers", "num_layers")
+
+
 def _kept_layers(text: Config, names: tuple[str, ...], layers: int, state: StateShape | None) -> int:
     """Layers that keep keys and values."""
     pattern = text.get("hybrid_override_pattern")
     if isinstance(pattern, str):
         return pattern[:layers].count("*")
+    listed = text.get("layers_block_type")
+    if isinstance(listed, list) and state:
+        return sum(kind in ("attention", "full_attention") for kind in listed[:layers])
     kept = layers - state.layers if state and not state.beside_attention else layers
     if any(name.startswith("LongcatFlash") for name in names):
         return 2 * kept  # each of its layers attends twice
-    return kept * int(text.get("loop_num") or 1)
+    return kept * int(text.get("loop_num") or text.get("num_loops") or 1)
 
 
 def _kv_heads(text: Config, heads: int) -> int:
@@ -232,15 +261,29 @@ def _kv_heads(text: Config, heads: int) -> int:
     nested = text.get("attn_config")
     if isinstance(nested, Mapping) and nested.get("kv_n_heads"):
         return int(nested["kv_n_heads"])
+    blocks = text.get("block_configs")
+    if isinstance(blocks, list):
+        return _heads_of_blocks(blocks, heads)
     for key in _KV_HEAD_KEYS:
         if text.get(key) is not None:
             return int(text[key])
     return heads
 
 
+def _heads_of_blocks(blocks: list[Any], heads: int) -> int:
+    """KV heads where each block says how many query heads share one; every block gets a cache of that size
+    (sglang 0.5.23 srt/configs/model_config.py:1652)."""
+    parts = [block["attention"] for block in blocks if isinstance(block, Mapping) and "attention" in block]
+    groups = {int(part["n_heads_in_group"]) for part in parts if not part.get("no_op") and part.get("n_heads_in_group")}
+    if len(groups) != 1:
+        raise ConfigUnreadable("config.json has blocks with unlike numbers of KV heads.")
+    return heads // groups.pop()
+
+
 def _full(text: Config, layers: int, heads: int, hidden: int) -> Heads | Latent:
     if text.get("kv_lora_rank") and text.get("qk_rope_head_dim") and text.get("use_mla", True):
-        return Latent(layers, int(text["kv_lora_rank"]), int(text["qk_rope_head_dim"]))
+        rope = 0 if text.get("use_mla_nope") and text.get("layer_group_size") else int(text["qk_rope_head_dim"])
+        return Latent(layers, int(text["kv_lora_rank"]), rope)
     # Gemma 4 names the wide heads of its full layers apart; the plain names are then those of the windowed layers.
     head_dim = int(text.get("global_head_dim") or text.get("head_dim") or hidden // heads)
     kv_heads = int(text.get("num_global_key_value_heads") or _kv_heads(text, heads))
@@ -292,6 +335,27 @@ def _indexer(text: Config, full: Heads | Latent) -> Indexer | None:
         return None
     owners = sum(not _shares_topk(text, layer) for layer in range(full.layers))
     return Indexer(int(text["index_head_dim"]), owners, full.layers)
+
+
+def _index_bytes(text: Config, full: Heads | Latent) -> int:
+    """Keys of a sparse-attention indexer beside plain heads, of 2-byte elements: compressed in blocks on every full
+    layer (sglang 0.5.23 srt/mem_cache/qsa_kv_pool.py:59), or of one head on the sparse layers, with values where they
+    are not switched off (…/pool_configurator.py:384)."""
+    if isinstance(full, Latent):
+        return 0
+    ratio, width = text.get("indexer_compress_ratio"), text.get("indexer_head_dim")
+    if ratio and width:
+        return int(text.get("indexer_kv_heads") or 1) * int(width) * 2 // int(ratio) * full.layers
+    sparse = text.get("sparse_attention_config")
+    if not isinstance(sparse, Mapping) or not isinstance(sparse.get("sparse_attention_freq"), list):
+        return 0
+    off = sparse.get("sparse_disable_index_value") or []
+    rows = sum(
+        2 - bool(layer < len(off) and off[layer])
+        for layer, often in enumerate(sparse["sparse_attention_freq"])
+        if often
+    )
+    return rows * int(sparse.get("sparse_index_dim") or 0) * 2
 
 
 def _shares_topk(text: Config, layer: int) -> bool:

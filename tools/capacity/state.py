@@ -92,7 +92,7 @@ def short_convolution(layers: int, dim: int, kernel: int) -> StateShape:
 
 def state_from_config(text: Mapping[str, Any], layers: int) -> StateShape | None:
     """The state that a text config describes, None for a model that keeps none."""
-    for read in (_kimi, _gated_delta, _nemotron, _mamba_heads, _jet, _short, _lightning):
+    for read in (_kimi, _grouped_kda, _gated_delta, _nemotron, _mamba_heads, _jet, _short, _mixers, _lightning):
         found = read(text, layers)
         if found is not None and found.layers:
             return found
@@ -101,6 +101,13 @@ def state_from_config(text: Mapping[str, Any], layers: int) -> StateShape | None
 
 def _state_bytes(text: Mapping[str, Any]) -> int:
     return _DTYPE_BYTES.get(str(text.get("mamba_ssm_dtype")), 4)
+
+
+def with_state_dtype(shape: StateShape, dtype: str) -> StateShape:
+    """The state with its matrices in another type (`--mamba-ssm-dtype`); as it is for a name that is none."""
+    if dtype not in _DTYPE_BYTES or not shape.state_bytes:
+        return shape
+    return replace(shape, state_bytes=_DTYPE_BYTES[dtype])
 
 
 def _of_kind(text: Mapping[str, Any], layers: int, *kinds: str) -> int | None:
@@ -124,10 +131,31 @@ def _kimi(text: Mapping[str, Any], layers: int) -> StateShape | None:
     )
 
 
+def _linear_layers(text: Mapping[str, Any], layers: int) -> int | None:
+    """Linear layers where every `layer_group_size`-th is full, or where a list marks the linear ones with 1."""
+    group: Any = text.get("layer_group_size")
+    if isinstance(group, list):
+        return sum(bool(value == 1) for value in group[:layers])
+    return layers - layers // int(group) if isinstance(group, int) and group > 0 else None
+
+
+def _grouped_kda(text: Mapping[str, Any], layers: int) -> StateShape | None:
+    """Kimi's delta attention in groups; the short convolution is what tells it from lightning attention."""
+    count = _linear_layers(text, layers)
+    if not count or not text.get("short_conv_kernel_size"):
+        return None
+    heads = int(text["num_attention_heads"])
+    width = int(text.get("head_dim") or int(text["hidden_size"]) // heads)
+    return kimi_delta(count, heads, width, int(text["short_conv_kernel_size"]), _state_bytes(text))
+
+
 def _gated_delta(text: Mapping[str, Any], layers: int) -> StateShape | None:
     if not text.get("linear_num_value_heads"):
         return None
     count = _of_kind(text, layers, "linear_attention")
+    full = text.get("full_attention_layers")
+    if count is None and isinstance(full, list):
+        count = layers - len(full)
     if count is None:
         count = layers - layers // int(text.get("full_attention_interval") or 4)
     return gated_delta(
@@ -142,16 +170,17 @@ def _gated_delta(text: Mapping[str, Any], layers: int) -> StateShape | None:
 
 
 def _nemotron(text: Mapping[str, Any], layers: int) -> StateShape | None:
-    pattern = text.get("hybrid_override_pattern")
-    if not isinstance(pattern, str):
-        return None
     # Every letter is a layer: M mamba, * attention, - feed-forward, E experts; only the stars keep KV.
+    pattern = text.get("hybrid_override_pattern")
+    count = pattern[:layers].count("M") if isinstance(pattern, str) else _of_kind(text, layers, "mamba")
+    if count is None or not text.get("mamba_num_heads"):
+        return None
     return mamba2(
-        pattern[:layers].count("M"),
+        count,
         int(text["mamba_num_heads"]),
         int(text["mamba_head_dim"]),
         int(text["ssm_state_size"]),
-        int(text.get("n_groups") or 1),
+        int(text.get("n_groups") or text.get("mamba_n_groups") or 1),
         int(text.get("conv_kernel") or 4),
         _state_bytes(text),
     )
@@ -160,11 +189,15 @@ def _nemotron(text: Mapping[str, Any], layers: int) -> StateShape | None:
 def _mamba_heads(text: Mapping[str, Any], layers: int) -> StateShape | None:
     if not text.get("mamba_n_heads"):
         return None
-    count = _of_kind(text, layers, "mamba")
+    count, heads = _of_kind(text, layers, "mamba"), int(text["mamba_n_heads"])
+    width = text.get("mamba_d_head")
+    if width in (None, "auto"):
+        inner = text.get("mamba_d_ssm") or int(text.get("mamba_expand") or 2) * int(text["hidden_size"])
+        width = int(inner) // heads
     shape = mamba2(
         layers if count is None else count,
-        int(text["mamba_n_heads"]),
-        int(text.get("mamba_d_head") or 64),
+        heads,
+        int(width),
         int(text["mamba_d_state"]),
         int(text.get("mamba_n_groups") or 1),
         int(text.get("mamba_d_conv") or 4),
@@ -184,10 +217,24 @@ def _jet(text: Mapping[str, Any], layers: int) -> StateShape | None:
 
 
 def _short(text: Mapping[str, Any], layers: int) -> StateShape | None:
-    count = _of_kind(text, layers, "conv", "short_conv")
+    count, full = _of_kind(text, layers, "conv", "short_conv"), text.get("full_attn_idxs")
+    if count is None and isinstance(full, list):
+        count = layers - len(full)
     if not text.get("conv_L_cache") or not count:
         return None
     return short_convolution(count, int(text["hidden_size"]), int(text["conv_L_cache"]))
+
+
+def _mixers(text: Mapping[str, Any], layers: int) -> StateShape | None:
+    """Lightning attention by a list of mixers, which repeats where it is shorter than the model."""
+    listed = text.get("mixer_types")
+    if not isinstance(listed, list) or not listed:
+        return None
+    mixers = (listed * -(-layers // len(listed)))[:layers]
+    count = sum("lightning" in str(mixer) for mixer in mixers)
+    heads = int(text.get("lightning_nkv") or text.get("num_key_value_heads") or text["num_attention_heads"])
+    width = text.get("lightning_head_dim") or text.get("head_dim")
+    return lightning(count, heads, int(width or int(text["hidden_size"]) // int(text["num_attention_heads"])), 4)
 
 
 def _lightning(text: Mapping[str, Any], layers: int) -> StateShape | None:
@@ -195,8 +242,9 @@ def _lightning(text: Mapping[str, Any], layers: int) -> StateShape | None:
     if not heads:
         return None
     width = int(head_dim or int(text.get("hidden_size") or 0) // int(heads))
-    group = text.get("layer_group_size")
-    count = layers - layers // int(group) if group else _of_kind(text, layers, "lightning_attention", "lightning")
+    count = _linear_layers(text, layers)
+    if count is None:
+        count = _of_kind(text, layers, "lightning_attention", "lightning")
     if not count:
         return None
     return lightning(count, int(text.get("num_linear_key_value_heads") or heads), width, 4)

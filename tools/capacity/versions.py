@@ -131,32 +131,35 @@ def one_more_request_row(version: str) -> bool:
 
 
 # Architecture classes for which a version splits the pool between full and sliding-window layers; for every other
-# model with sliding windows all layers get the full cache.
+# model with sliding windows all layers get the full cache (`is_hybrid_swa_model` of srt/configs/model_config.py, read
+# in 0.5.7 to 0.5.20 and 0.5.23; before, Llama 4 is split only with --hybrid-kvcache-ratio).
 _SPLIT_SINCE: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "Llama4ForConditionalGeneration": "0.4.6",
-        "GptOssForCausalLM": "0.5.9",
-        "MiMoV2FlashForCausalLM": "0.5.9",
-        "MiMoV2MTP": "0.5.9",
+        "Llama4ForConditionalGeneration": "0.5.8",
+        "GptOssForCausalLM": "0.5.8",
+        "MiMoV2FlashForCausalLM": "0.5.7",
+        "MiMoV2MTP": "0.5.7",
         "Step3p5ForCausalLM": "0.5.9",
         "Step3p5MTP": "0.5.9",
-        "Gemma4ForCausalLM": "0.5.12",
-        "Gemma4ForConditionalGeneration": "0.5.12",
+        "Gemma4ForCausalLM": "0.5.11",
+        "Gemma4ForConditionalGeneration": "0.5.11",
         "LagunaForCausalLM": "0.5.12",
-        "MiMoV2ForCausalLM": "0.5.12",
-        "Step3p7ForConditionalGeneration": "0.5.16",
-        "Gemma4UnifiedForConditionalGeneration": "0.5.16",
+        "MiMoV2ForCausalLM": "0.5.11",
+        "Step3p7ForConditionalGeneration": "0.5.13",
+        "Gemma4UnifiedForConditionalGeneration": "0.5.13",
         "MellumForCausalLM": "0.5.16",
         "InklingForConditionalGeneration": "0.5.16",
-        "UnlimitedOCRForCausalLM": "0.5.16",
+        "InklingForConditionalGenerationMTP": "0.5.16",
+        "UnlimitedOCRForCausalLM": "0.5.15",
         "BeamForCausalLM": "0.5.23",
-        "GraniteSWAForCausalLM": "0.5.23",
-        "GraniteMoeSWAForCausalLM": "0.5.23",
+        "GraniteSWAForCausalLM": "0.5.19",
+        "GraniteMoeSWAForCausalLM": "0.5.19",
         "IQuestQ1ForCausalLM": "0.5.23",
+        "IQuestQ1MTP": "0.5.23",
         "EmbeddingGemma2Model": "0.5.23",
         "DiffusionGemmaForBlockDiffusion": "0.5.23",
-        "MuseGlimmerForCausalLM": "0.5.23",
-        "MuseGlimmerForConditionalGeneration": "0.5.23",
+        "MuseGlimmerForCausalLM": "0.5.18",
+        "MuseGlimmerForConditionalGeneration": "0.5.18",
         "MuseSparkForConditionalGeneration": "0.5.23",
     }
 )
@@ -164,7 +167,7 @@ _SPLIT_SINCE: Final[Mapping[str, str]] = MappingProxyType(
 
 def splits_sliding_window(version: str, architectures: tuple[str, ...], opted_in: bool) -> bool:
     """Whether that version gives the sliding-window layers of such a model a pool of their own."""
-    if opted_in and at_least(version, "0.5.16"):
+    if opted_in and at_least(version, "0.5.13"):
         return True
     return any(name in _SPLIT_SINCE and at_least(version, _SPLIT_SINCE[name]) for name in architectures)
 

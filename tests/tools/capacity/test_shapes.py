@@ -201,3 +201,184 @@ def test_a_config_without_layers_is_refused_in_one_line() -> None:
 )
 def test_the_fraction_that_the_server_picks(fraction: float, expected: float) -> None:
     assert fraction == pytest.approx(expected, abs=0.0006)
+
+
+def plain(name: str, layers: int, heads: int, kv_heads: int, hidden: int, **more: Any) -> dict[str, Any]:
+    return {
+        "architectures": [name], "num_hidden_layers": layers, "num_attention_heads": heads,
+        "num_key_value_heads": kv_heads, "hidden_size": hidden, **more,
+    }  # fmt: skip
+
+
+GEMMA_3_4B = {
+    "architectures": ["Gemma3ForConditionalGeneration"],
+    "text_config": {"model_type": "gemma3_text", "hidden_size": 2560, "num_hidden_layers": 34, "sliding_window": 1024},
+    "vision_config": {"num_hidden_layers": 27, "hidden_size": 1152},
+}
+LLAMA_4 = {
+    "architectures": ["Llama4ForConditionalGeneration"],
+    "text_config": plain("", 48, 40, 8, 5120, head_dim=128, attention_chunk_size=8192),
+}
+STEP_3_5 = plain(
+    "Step3p5ForCausalLM", 45, 64, 0, 4096, head_dim=128, num_attention_groups=8, sliding_window=512,
+    attention_other_setting={"num_attention_heads": 96, "num_attention_groups": 8, "head_dim": 128},
+    layer_types=(["full_attention"] + ["sliding_attention"] * 3) * 12,
+)  # fmt: skip
+STEP_3_5.pop("num_key_value_heads")
+FALCON_H1 = plain(
+    "FalconH1ForCausalLM", 72, 20, 4, 5120, head_dim=128, mamba_d_ssm=4096, mamba_n_heads=32, mamba_d_head="auto",
+    mamba_d_state=256, mamba_n_groups=2, mamba_d_conv=4,
+)  # fmt: skip
+NEMOTRON_3 = plain(
+    "NemotronHForCausalLM", 0, 32, 2, 2688, head_dim=128, mamba_num_heads=64, mamba_head_dim=64, ssm_state_size=128,
+    n_groups=8, conv_kernel=4, layers_block_type=["mamba", "moe", "attention", "moe"] * 13,
+)  # fmt: skip
+NEMOTRON_3.pop("num_hidden_layers")
+NEMOTRON_NAS = plain(
+    "DeciLMForCausalLM", 80, 64, 0, 8192,
+    block_configs=[{"attention": {"n_heads_in_group": 8, "no_op": False}}] * 49 + [{"attention": {"no_op": True}}] * 31,
+)  # fmt: skip
+NEMOTRON_NAS["num_key_value_heads"] = None
+LFM_OLD = plain("Lfm2ForCausalLM", 16, 32, 8, 2048, conv_L_cache=3, full_attn_idxs=[2, 5, 8, 10, 12, 14])
+LING_3 = plain(
+    "BailingMoeV3ForCausalLM", 42, 32, 32, 4096, head_dim=128, kv_lora_rank=512, qk_rope_head_dim=64,
+    layer_group_size=6, short_conv_kernel_size=4,
+)  # fmt: skip
+LING_2_5 = plain(
+    "BailingMoeV2_5ForCausalLM", 32, 16, 16, 2048, head_dim=128, kv_lora_rank=512, qk_rope_head_dim=64,
+    layer_group_size=[1, 1, 1, 0] * 8,
+)  # fmt: skip
+SALA = plain(
+    "MiniCPMSALAForCausalLM", 32, 32, 2, 4096, head_dim=128, lightning_nkv=32, lightning_head_dim=128,
+    mixer_types=["lightning-attn", "lightning-attn", "lightning-attn", "minicpm4"],
+)  # fmt: skip
+GIGA = plain(
+    "GigaChat35ForCausalLM", 40, 32, 32, 4096, kv_lora_rank=512, qk_rope_head_dim=64, linear_num_key_heads=16,
+    linear_num_value_heads=32, linear_key_head_dim=128, linear_value_head_dim=128, linear_conv_kernel_dim=4,
+    full_attention_layers=[3, 7, 11, 15, 19, 23, 27, 31, 35, 39],
+)  # fmt: skip
+MINIMAX_M3 = plain(
+    "MiniMaxM3SparseForCausalLM", 60, 64, 4, 6144, head_dim=128,
+    sparse_attention_config={
+        "sparse_index_dim": 128, "sparse_attention_freq": [0] * 3 + [1] * 57,
+        "sparse_disable_index_value": [0] * 3 + [1] * 57,
+    },
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("config", "layout", "expected"),
+    [
+        pytest.param(plain("Glm4MoeForCausalLM", 92, 96, 8, 5120, head_dim=128, num_nextn_predict_layers=1),
+                     Layout(attn_tp=8), 92 * 256 * 2, id="GLM-4.6: prediction layers are not the target's"),
+        pytest.param(plain("Glm4MoeLiteForCausalLM", 47, 20, 20, 2048, kv_lora_rank=512, qk_rope_head_dim=64),
+                     Layout(attn_tp=4), 47 * 576 * 2, id="GLM-4.7-Flash is MLA"),
+        pytest.param(plain("MiniMaxM2ForCausalLM", 62, 48, 8, 3072, head_dim=128, attn_type_list=[1] * 62),
+                     Layout(attn_tp=8), 62 * 256 * 2, id="MiniMax-M2: all layers are full"),
+        pytest.param(plain("HunYuanMoEV1ForCausalLM", 32, 32, 8, 4096, attention_head_dim=128),
+                     Layout(attn_tp=4), 32 * 2 * 256 * 2, id="Hunyuan-A13B"),
+        pytest.param(plain("Ernie4_5_MoeForCausalLM", 54, 64, 8, 8192), Layout(attn_tp=8), 54 * 256 * 2, id="Ernie"),
+        pytest.param(GEMMA_3_4B, Layout(), 34 * 4 * 512 * 2, id="Gemma-3: what the text part leaves out, one pool"),
+        pytest.param({"architectures": ["InternVLChatModel"], "llm_config": plain("", 48, 32, 4, 2048, head_dim=128)},
+                     Layout(attn_tp=2), 48 * 2 * 256 * 2, id="InternVL"),
+        pytest.param({"architectures": ["Qwen3OmniMoeForConditionalGeneration"], "thinker_config": {
+            "text_config": plain("", 48, 32, 4, 2048, head_dim=128)}}, Layout(), 48 * 4 * 256 * 2, id="Qwen3-Omni"),
+        pytest.param(FALCON_H1, Layout(attn_tp=2), 72 * 2 * 256 * 2, id="Falcon-H1: attention beside mamba"),
+        pytest.param(NEMOTRON_3, Layout(), 13 * 2 * 256 * 2, id="Nemotron-H by block types, layers counted"),
+        pytest.param(NEMOTRON_NAS, Layout(attn_tp=8), 80 * 256 * 2, id="Nemotron-NAS: heads by group, every block"),
+        pytest.param(LFM_OLD, Layout(), 6 * 8 * 128 * 2, id="LFM2 by indices"),
+        pytest.param(LING_3, Layout(attn_tp=8), 7 * 576 * 2, id="Ling-3: groups of six"),
+        pytest.param(LING_3 | {"use_mla_nope": True}, Layout(), 7 * 512 * 2, id="Ling-3 without rope"),
+        pytest.param(LING_2_5, Layout(), 8 * 576 * 2, id="Ling-2.5 by a list"),
+        pytest.param(SALA, Layout(), 8 * 2 * 256 * 2, id="MiniCPM-SALA: mixers repeat"),
+        pytest.param(GIGA, Layout(), 10 * 576 * 2, id="GigaChat 3.5: MLA with gated delta"),
+        pytest.param(plain("NanbeigeForCausalLM", 32, 32, 8, 4096, num_loops=2), Layout(), 64 * 8 * 256 * 2,
+                     id="layers that run twice"),
+    ],
+)  # fmt: skip
+def test_bytes_per_token_of_more_architectures(config: dict[str, Any], layout: Layout, expected: float) -> None:
+    """By hand from sglang 0.5.23 srt/configs/ and srt/model_executor/pool_configurator.py:342."""
+    assert full_bytes_per_token(shape(config), layout) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("config", "full", "sliding"),
+    [
+        pytest.param(LLAMA_4, 12 * 8 * 256 * 2, 36 * 8 * 256 * 2, id="Llama 4: every fourth layer is whole"),
+        pytest.param(STEP_3_5, 12 * 8 * 256 * 2, 33 * 8 * 256 * 2, id="Step-3.5: types beyond the layers do not count"),
+    ],
+)
+def test_more_models_of_two_pools(config: dict[str, Any], full: int, sliding: int) -> None:
+    found = shape(config)
+    assert full_bytes_per_token(found, Layout()) == full
+    assert sliding_bytes_per_token(found, Layout()) == sliding
+
+
+@pytest.mark.parametrize(
+    ("config", "attn_tp", "conv", "matrix"),
+    [
+        pytest.param(FALCON_H1, 1, 72 * (4096 + 2 * 2 * 256) * 3 * 2, 72 * 32 * 128 * 256 * 4, id="head width auto"),
+        pytest.param(
+            FALCON_H1, 4, 72 * (4096 + 2 * 4 * 256) // 4 * 3 * 2, 72 * 8 * 128 * 256 * 4, id="groups repeated"
+        ),
+        pytest.param(NEMOTRON_3, 1, 13 * (4096 + 2 * 8 * 128) * 3 * 2, 13 * 64 * 64 * 128 * 4, id="block types"),
+        pytest.param(LFM_OLD, 1, 10 * 2048 * 2 * 2, 0, id="short convolutions by indices"),
+        pytest.param(LING_3, 1, 35 * 3 * 4096 * 3 * 2, 35 * 32 * 128 * 128 * 4, id="Kimi delta in groups"),
+        pytest.param(LING_2_5, 1, 0, 24 * 16 * 128 * 128 * 4, id="lightning by a list"),
+        pytest.param(SALA, 2, 0, 24 * 16 * 128 * 128 * 4, id="lightning mixers"),
+        pytest.param(GIGA, 1, 30 * (4096 + 2 * 16 * 128) * 3 * 2, 30 * 32 * 128 * 128 * 4, id="gated delta with MLA"),
+    ],
+)
+def test_state_of_more_architectures(config: dict[str, Any], attn_tp: int, conv: int, matrix: int) -> None:
+    state = shape(config).state
+    assert state is not None
+    assert state.conv_bytes_per_request(attn_tp) == conv
+    assert state.matrix_bytes_per_request(attn_tp) == matrix
+
+
+@pytest.mark.parametrize(
+    ("config", "layers", "each"),
+    [
+        pytest.param(MINIMAX_M3, 60 * 4 * 256 * 2, 57 * 128 * 2, id="MiniMax-M3: keys only, on sparse layers"),
+        pytest.param(
+            QWEN_NEXT | {"indexer_compress_ratio": 4, "indexer_head_dim": 128, "indexer_kv_heads": 1},
+            12 * 2 * 512 * 2,
+            12 * 64,
+            id="compressed index keys",
+        ),
+    ],
+)
+def test_index_keys_beside_heads_are_charged_and_not_in_the_printed_pool(
+    config: dict[str, Any], layers: int, each: int
+) -> None:
+    found = shape(config)
+    assert full_bytes_per_token(found, Layout()) == layers
+    assert budget_bytes_per_token(found, Layout(), "0.5.23") == layers + each
+
+
+def test_blocks_with_unlike_heads_are_refused() -> None:
+    config = NEMOTRON_NAS | {"block_configs": [{"attention": {"n_heads_in_group": group}} for group in (4, 8)]}
+    with pytest.raises(ConfigUnreadable, match="unlike numbers of KV heads"):
+        ModelShape.from_config(config)
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "since"),
+    [
+        ("GptOssForCausalLM", "0.5.7", "0.5.8"),
+        ("Gemma4ForConditionalGeneration", "0.5.10", "0.5.11"),
+        ("Step3p7ForConditionalGeneration", "0.5.12", "0.5.13"),
+        ("MuseGlimmerForCausalLM", "0.5.17", "0.5.18"),
+        ("GraniteSWAForCausalLM", "0.5.18", "0.5.19"),
+    ],
+)
+def test_the_release_that_first_splits_a_model(name: str, before: str, since: str) -> None:
+    config = GPT_OSS | {"architectures": [name]}
+    assert shape(config, before).sliding is None
+    assert shape(config, since).sliding is not None
+
+
+def test_a_model_that_opts_in_is_split_since_0_5_13() -> None:
+    config = GPT_OSS | {"architectures": ["SomethingElse"], "is_hybrid_swa": True}
+    assert shape(config, "0.5.12").sliding is None
+    assert shape(config, "0.5.13").sliding is not None
