@@ -212,10 +212,10 @@ def read_disks(page: Page, evidence: Evidence) -> None:
         if "Mounted_on" in words:
             head, block = words, _block_bytes(words)
             continue
-        if not head or len(words) < len(head):
+        size_column = next((i for i, word in enumerate(head) if word in ("Available", "Avail")), 0)
+        if size_column < 2 or len(words) < len(head):
             continue
         mount = " ".join(words[len(head) - 1 :])
-        size_column = next(i for i, word in enumerate(head) if word in ("Available", "Avail"))
         free, total = _blocks(words[size_column], block), _blocks(words[size_column - 2], block)
         if free is None or total is None:
             continue

@@ -149,6 +149,7 @@ def test_file_systems() -> None:
     assert read("disks", disks).number("disk_free_bytes", "/") == 999_999 * 1024
     human = "Filesystem      Type  Size  Used Avail Use% Mounted on\n/dev/sda1 ext4 1.8T  1T 800G  56% /data\n"
     assert read("disks", human).number("disk_free_bytes", "/data") == 800 * GIB
+    assert not read("disks", "Filesystem 1Available Use% Mounted on\n/dev/a 1 2 3% /\n").all("disk_free_bytes")
 
 
 def test_huge_pages() -> None:
