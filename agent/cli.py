@@ -23,6 +23,8 @@ COMMANDS: Final = {
     "tasks": ("agent.commands.sessions", "tasks", "List research tasks, newest first."),
     "show": ("agent.commands.sessions", "show", "Show what a session or task did."),
     "writeup": ("agent.commands.writeup", "writeup", "Write the incident up, from the transcript alone."),
+    "fork": ("agent.commands.copies", "fork", "Copy a session, or its beginning, into one that goes its own way."),
+    "export": ("agent.commands.copies", "export", "Put a session with its tasks into one file for a colleague."),
     "forget": ("agent.commands.sessions", "forget", "Delete a session with its evidence and tasks."),
     "plan": ("agent.commands.capacity", "plan", "What each memory lever would change."),
     "source": ("agent.commands.source", "source", "List and prune cached SGLang trees."),

@@ -25,6 +25,21 @@ def up_to(records: Sequence[Record], identity: str) -> list[Record]:
     return list(records[: end + 1])
 
 
+def number_of(records: Sequence[Record], identity: str) -> int:
+    """The number of the record that is named: by its number, as a decision, or by the id it gave first.
+
+    Raises UnknownIdError where the session has none of that name.
+    """
+    if identity.upper().startswith("D"):
+        return up_to(records, identity)[-1].seq
+    for record in records:
+        if identity in (str(record.seq), *_ids(record)):
+            return record.seq
+    raise UnknownIdError(
+        f"the session has no record {identity}.", f"Give a number up to {records[-1].seq}, or an id: D1, E5, S2, ses_…."
+    )
+
+
 def _ids(record: Record) -> Iterable[str]:
     match record:
         case EvidenceTaken():

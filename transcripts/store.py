@@ -16,7 +16,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -142,6 +142,24 @@ class Store:
 
     def create(self, identity: str, opened: Json, redact: Callable[[str], str] | None = None) -> Transcript:
         """A new transcript whose first record is on disk. Raises StoreError when the folder cannot be written."""
+        transcript = self._begin(identity)
+        if redact is not None:
+            transcript.redact = redact
+        return self._named(transcript, identity, lambda: transcript.append(opened))
+
+    def copy(self, identity: str, records: Iterable[Json]) -> None:
+        """A new transcript of records that were stored before, numbered anew; whole or not there. Raises StoreError."""
+        transcript = self._begin(identity)
+
+        def write() -> None:
+            for number, record in enumerate(records, 1):
+                whole = {key: value for key, value in record.items() if key not in ("blob", "blob_chars")}
+                transcript._write(whole | {"v": VERSION, "seq": number})
+
+        self._named(transcript, identity, write).close()
+
+    def _begin(self, identity: str) -> Transcript:
+        """A transcript that has no record and no name yet."""
         making = self.folder / f".{identity}"  # what a process left here that died had not begun
         try:
             shutil.rmtree(making, ignore_errors=True)
@@ -154,13 +172,14 @@ class Store:
             raise StoreError(
                 f"{self.home} cannot be written: {error.strerror}.", "Set SGLSCOUT_HOME to a folder of your own."
             ) from error
-        transcript = Transcript(making, [], number, lock, 0, 1)
-        if redact is not None:
-            transcript.redact = redact
+        return Transcript(making, [], number, lock, 0, 1)
+
+    def _named(self, transcript: Transcript, identity: str, write: Callable[[], object]) -> Transcript:
+        """The same transcript under its name, once what belongs into it is on disk."""
         try:
-            transcript.append(opened)
-            _sync_folder(making)
-            transcript.folder = making.rename(self.folder / identity)
+            write()
+            _sync_folder(transcript.folder)
+            transcript.folder = transcript.folder.rename(self.folder / identity)
             _sync_folder(self.folder)
         except OSError as error:
             transcript.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import click
@@ -9,6 +11,7 @@ import click
 from agent.session import damage_told
 from agent.settings import load_home
 from agent.views.words import visible
+from transcripts.copies import unpack
 from transcripts.records import Damaged, Record, records_of
 from transcripts.store import Store
 
@@ -16,13 +19,23 @@ Json = dict[str, Any]
 
 
 def read(identity: str) -> tuple[list[Json], list[Record]]:
-    """A transcript as stored, and as types. Raises UnknownIdError, StoreError."""
-    store = Store(load_home())
-    name = store.resolve(identity)
-    stored = store.read(name)
+    """A transcript as stored, and as types: by its id, or from a file of `export`. Raises UsageError."""
+    if is_file(identity):
+        with tempfile.TemporaryDirectory(prefix="sglscout-") as folder:
+            store, name = unpack(Path(identity), Path(folder))
+            stored = store.read(name)
+    else:
+        store = Store(load_home())
+        name = store.resolve(identity)
+        stored = store.read(name)
     records = records_of(stored)
     warn_of_damage(name, [record.text for record in records if isinstance(record, Damaged)])
     return stored, records
+
+
+def is_file(identity: str) -> bool:
+    """Whether what stands for an id is a file."""
+    return not identity.startswith("ses_") and Path(identity).is_file()
 
 
 def warn_of_damage(identity: str, damage: list[str]) -> None:

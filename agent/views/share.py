@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from transcripts.redaction import Redactor
@@ -17,6 +17,12 @@ _SYSLOG_HOST: Final = re.compile(r"^\S+ (\S+) [\w./@-]+\[\d+\]: ")
 
 def shared(document: Json) -> Json:
     """The same document with nothing in it that says whose server it was."""
+    made: Json = cleaner(document)(document)
+    return made
+
+
+def cleaner(document: Json) -> Callable[[Any], Any]:
+    """What takes out of any text of a session whatever its document says about whose server it was."""
     redactor = Redactor("share")
     names = sorted(_hosts(document), key=len, reverse=True)
     people = sorted({str(fact["value"]) for fact in document["facts"] if fact["name"] == "login"} - _NOBODY)
@@ -34,8 +40,7 @@ def shared(document: Json) -> Json:
             return {key: clean(each) for key, each in value.items()}
         return [clean(each) for each in value] if isinstance(value, list | tuple) else value
 
-    made: Json = clean(document)
-    return made
+    return clean
 
 
 def _hosts(document: Json) -> set[str]:

@@ -140,6 +140,16 @@ def test_what_is_missing_is_said_by_every_command_and_view(
     assert [record["text"] for record in records if record["type"] == "damaged"] == [said]
 
 
+def test_a_copy_of_a_damaged_session_tells_of_it(tmp_path: Path, program: Program) -> None:
+    store = _filled(tmp_path)
+    _without_line(_path(store), 4)
+    made = program("fork", SESSION).out.strip()
+    assert [record["text"] for record in store.read(made) if record["type"] == "note"] == ["record 4 is missing"]
+    assert program("export", SESSION, "--share", "-o", str(tmp_path / "shared.tar.gz")).exit == 0
+    shown = program("show", str(tmp_path / "shared.tar.gz"))
+    assert (shown.exit, "record 4 is missing" in shown.out) == (0, True)
+
+
 def test_evidence_gets_no_id_twice_where_a_record_of_it_is_lost(tmp_path: Path) -> None:
     store = _filled(tmp_path)
     _without_line(_path(store), 3)
