@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from agent.board import board
@@ -17,31 +17,54 @@ CUT_CHARS = 16_000
 CUT_HEAD = 10_000
 
 
-def messages(system: str, records: Sequence[Record]) -> list[Message]:
-    """The conversation as chat completions take it: system prompt, what was asked, answers, calls and their results.
+class Conversation:
+    """The messages of a growing list of records; what was worked out for one request is kept for the next."""
 
-    Results stand in the order of their calls, whichever came first: many chat templates go by nothing else.
-    """
-    out: list[Message] = [{"role": "system", "content": system}]
-    mark = _mark(records)
-    ended = {record.call: record for record in records if isinstance(record, Ended)}
-    for record in records:
+    def __init__(self, system: str) -> None:
+        self._kept: list[Message] = [{"role": "system", "content": system}]
+        self._read = 0
+        self._mark = ""
+
+    def messages(self, records: Sequence[Record]) -> list[Message]:
+        """The conversation as chat completions take it: system prompt, what was asked, answers, calls and results.
+
+        Results stand in the order of their calls, whichever came first: many chat templates go by nothing else.
+        """
+        fresh = records[self._read :]
+        self._mark = self._mark or _mark(records)
+        ended = {record.call: record for record in fresh if isinstance(record, Ended)}
+        # The last answer is read again next time: results of its calls may still come.
+        last = max((place for place, record in enumerate(fresh) if isinstance(record, Replied)), default=0)
+        for record in fresh[:last]:
+            self._take(self._kept, record, ended)
+        self._read += last
+        out = list(self._kept)
+        for record in fresh[last:]:
+            self._take(out, record, ended)
+        return out
+
+    def _take(self, out: list[Message], record: Record, ended: Mapping[str, Ended]) -> None:
         match record:
             case Shortened():
                 out[1:] = [{"role": "user", "content": record.text}]
             case Opened() | Said() | Resumed():
                 out.append({"role": "user", "content": record.text})
             case Delivered():
-                out.append({"role": "user", "content": prompt("delivered", report=told(record.text, mark, "task"))})
+                report = told(record.text, self._mark, "task")
+                out.append({"role": "user", "content": prompt("delivered", report=report)})
             case Replied():
                 calls = [call for call in record.calls if call.id in ended]
                 out.append(_assistant(record.text, calls))
                 for call in calls:
-                    text = told(ended[call.id].text, mark, call.name)
+                    text = told(ended[call.id].text, self._mark, call.name)
                     out.append({"role": "tool", "tool_call_id": call.id, "content": text})
             case _:
                 pass
-    return out
+
+
+def messages(system: str, records: Sequence[Record]) -> list[Message]:
+    """The whole conversation at once."""
+    return Conversation(system).messages(records)
 
 
 def shorten(session: Session) -> None:

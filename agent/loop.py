@@ -63,11 +63,13 @@ class Agent:
     last_words_s: float = LAST_WORDS_S
     _ids: set[str] = field(default_factory=set)
     _repetition: Repetition = field(init=False)
+    _conversation: history.Conversation = field(init=False)
 
     def __post_init__(self) -> None:
         answers = (record for record in self.session.records if isinstance(record, Replied))
         self._ids.update(call.id for answer in answers for call in answer.calls)
         self._repetition = Repetition(self.session.records)
+        self._conversation = history.Conversation(self.system)
 
     async def run(self) -> Reply:
         """Until the model answers without calling a tool. Raises what ended the run otherwise; all is recorded."""
@@ -110,7 +112,7 @@ class Agent:
                 history.shorten(self.session)
 
     def _request(self, tools: list[dict[str, object]]) -> Request:
-        return Request(history.messages(self.system, self.session.records), tools, self.session.case)
+        return Request(self._conversation.messages(self.session.records), tools, self.session.case)
 
     def _record_reply(self, reply: Reply) -> Reply:
         """The reply as recorded: an id names one call, though some servers number those of every answer from 0."""

@@ -189,7 +189,9 @@ class OpenAICompatible:
 
     async def _stream(self, messages: list[Message], tools: list[dict[str, Any]]) -> tuple[Assembly, str]:
         client = self._client or self._connect()
-        arguments: dict[str, Any] = {"model": self.name, "messages": messages, "stream": True}
+        # Past the package's own walk over every message, whose cost grows with the conversation at every step.
+        arguments: dict[str, Any] = {"model": self.name, "messages": [], "stream": True}
+        arguments["extra_body"] = {"messages": messages}
         arguments["stream_options"] = {"include_usage": True}
         if tools:
             arguments["tools"] = tools

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.history import Conversation, messages, shorten
 from agent.loop import Agent
 from agent.model import Reply, Request
 from agent.models.errors import ContextTooLong
@@ -396,3 +397,19 @@ def test_cancelling_one_task_keeps_the_rest_and_says_so(tmp_path: Path) -> None:
     assert state.status == "cancelled"
     assert lines[:2] == [f"task_id: {state.id} (for resuming to continue this task if needed)", "status: cancelled"]
     assert "so far so good" in lines
+
+
+def test_a_conversation_built_step_by_step_is_the_one_built_at_once(tmp_path: Path) -> None:
+    """Record by record, also when it is shortened."""
+    both = calls(("echo", {"word": "b"}), ("echo", {"word": "c"}))
+    model = Scripted(calls(("echo", {"word": "a"})), both, say("done"))
+    with _session(tmp_path) as session:
+        agent = _agent(session, model, ECHO)
+        asyncio.run(agent.run())
+        grown = Conversation("system")
+        for count in range(1, len(session.records) + 1):
+            made = grown.messages(session.records[:count])
+            assert made == messages("system", session.records[:count])
+        shorten(session)
+        assert grown.messages(session.records) == messages("system", session.records)
+        assert len(grown.messages(session.records)) == 2
