@@ -218,7 +218,7 @@ class Deployment:
 
     @property
     def after_gib(self) -> Known | None:
-        """Free after the weights that the budget counts: from 0.5.16 the draft's are among them."""
+        """Free after the weights that the budget counts: from 0.5.14 the draft's are among them."""
         if self.has_draft and versions.draft_in_budget(self.version):
             both = self.fact("weights_after_gib", "draft")
             if both is not None:
@@ -289,7 +289,10 @@ class Deployment:
     @property
     def layout(self) -> pools.Layout:
         element = self.element
-        raw = "trtllm" in (self.text("nsa_decode_backend"), self.text("nsa_prefill_backend"))
+        names = [f"{kind}_{phase}_backend" for kind in ("dsa", "nsa") for phase in ("decode", "prefill")]
+        parts = self.facts.text("compute_capability").split(".")
+        capability = tuple(int(part) for part in parts if part.isdigit())
+        raw = versions.dsa_fp8_is_raw(self.version, tuple(map(self.text, names)), capability, self.rocm)
         return pools.Layout(self.attn_tp, element.value if element else 2.0, self.page, self.dcp, self.pp, raw)
 
     @cached_property

@@ -94,7 +94,7 @@ def sliding_bytes_per_token(shape: ModelShape, layout: Layout) -> float:
 def budget_bytes_per_token(shape: ModelShape, layout: Layout, version: str, draft: float = 0.0) -> float:
     """What the version divides the budget by: the stored bytes, save where it charges otherwise.
 
-    Before 0.5.20 an FP8 pool of a sparse-indexer model is charged at 576 bytes a layer and stores 656. From 0.5.16 the
+    Before 0.5.17 an FP8 pool of a sparse-indexer model is charged at 576 bytes a layer and stores 656. From 0.5.14 the
     draft's bytes are charged too (`draft`, per token and rank); under decode-context parallelism it is on every rank.
     """
     cell = full_bytes_per_token(shape, layout) + shape.index_bytes * stage_share(shape.full.layers, layout.pp)

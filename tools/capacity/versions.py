@@ -1,7 +1,7 @@
 """What differs between SGLang versions in the sums of this package, and where each version does them.
 
-Every entry was read in the trees of 0.4.6, 0.5.9, 0.5.12, 0.5.16, 0.5.20 and 0.5.23; where the release in between that
-changed a rule is not known more closely, the rule holds from the first of these trees that has it.
+Rules hold from the first release whose tree has them: read in 0.4.6, 0.4.9 and every release from 0.5.9 to 0.5.20, and
+in 0.5.21 to 0.5.23 for what came last.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ def at_least(version: str, first: str) -> bool:
 
 def draft_in_budget(version: str) -> bool:
     """Draft weights and the draft's pool are taken out of the static budget (before: out of the reserve)."""
-    return at_least(version, "0.5.16")
+    return at_least(version, "0.5.14")
 
 
 def has_dcp(version: str) -> bool:
     """`--dcp-size` shards the positions of one sequence over tensor-parallel ranks."""
-    return at_least(version, "0.5.16")
+    return at_least(version, "0.5.15")
 
 
 def has_attention_dp_flag(version: str) -> bool:
     """DP attention is `--attn-dp-size N`; before, `--dp-size N --enable-dp-attention`."""
-    return at_least(version, "0.5.23")
+    return at_least(version, "0.5.22")
 
 
 def old_dsa_divisor(version: str) -> bool:
     """The FP8 budget of a sparse-indexer model divides by 576 bytes per layer while the pool stores 656."""
-    return not at_least(version, "0.5.20")
+    return not at_least(version, "0.5.17")
 
 
 def indexer_rows_elided(version: str) -> bool:
     """Layers that share another layer's top-k get no indexer rows."""
-    return at_least(version, "0.5.20")
+    return at_least(version, "0.5.18")
 
 
 def state_slot_reserved(version: str) -> bool:
@@ -82,14 +82,28 @@ def free_memory_sinks_before_profile(version: str) -> bool:
     return at_least(version, "0.4.9")
 
 
+def dsa_fp8_is_raw(version: str, backends: tuple[str, ...], capability: tuple[int, ...], rocm: bool) -> bool:
+    """Whether FP8 rows of a sparse-indexer model have no scales: by the attention backends, else by what the GPU gets.
+
+    TRT-LLM's in every version, and it is the default of Blackwell's data-center GPUs since 0.5.10
+    (srt/server_args.py:1465); TileLang's and aiter's since 0.5.12 (…/model_runner_kv_cache_mixin.py:163).
+    """
+    named = [name for name in backends if name]
+    if "trtllm" in named:
+        return True
+    if at_least(version, "0.5.12") and (rocm or {"tilelang", "aiter"} & set(named)):
+        return True
+    return not named and at_least(version, "0.5.10") and (10,) <= capability < (12,)
+
+
 def host_check_is_per_rank(version: str) -> bool:
     """Each rank compares its own pool with the memory of the whole machine, blind to cgroups."""
-    return not at_least(version, "0.5.20")
+    return not at_least(version, "0.5.19")
 
 
 def host_pool_must_exceed_device(version: str) -> bool:
     """The start fails when the host pool is not larger than the device pool (later versions warn)."""
-    return not at_least(version, "0.5.16")
+    return not at_least(version, "0.5.15")
 
 
 def host_size_is_shared(version: str) -> bool:
@@ -154,10 +168,10 @@ _SPLIT_SINCE: Final[Mapping[str, str]] = MappingProxyType(
         "BeamForCausalLM": "0.5.23",
         "GraniteSWAForCausalLM": "0.5.19",
         "GraniteMoeSWAForCausalLM": "0.5.19",
-        "IQuestQ1ForCausalLM": "0.5.23",
-        "IQuestQ1MTP": "0.5.23",
-        "EmbeddingGemma2Model": "0.5.23",
-        "DiffusionGemmaForBlockDiffusion": "0.5.23",
+        "IQuestQ1ForCausalLM": "0.5.21",
+        "IQuestQ1MTP": "0.5.21",
+        "EmbeddingGemma2Model": "0.5.22",
+        "DiffusionGemmaForBlockDiffusion": "0.5.21",
         "MuseGlimmerForCausalLM": "0.5.18",
         "MuseGlimmerForConditionalGeneration": "0.5.18",
         "MuseSparkForConditionalGeneration": "0.5.23",

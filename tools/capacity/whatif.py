@@ -103,7 +103,7 @@ def _check(server: Deployment, settings: Settings, wanted: Mapping[str, str]) ->
     if settings.dp > 1 and server.algorithm in ("STANDALONE", "NGRAM") and settings.speculative:
         raise SettingRefused(f"{server.algorithm} does not run with DP attention.", "Take another draft, or dp 1.")
     if settings.dcp > 1 and not versions.has_dcp(server.version):
-        raise SettingRefused(f"SGLang {server.version} has no --dcp-size.", "It came with 0.5.16.")
+        raise SettingRefused(f"SGLang {server.version} has no --dcp-size.", "It came with 0.5.15.")
     if settings.dcp > 1 and (server.tp // settings.dp) % settings.dcp:
         raise SettingRefused(f"dcp {settings.dcp} does not divide the {server.tp // settings.dp} attention ranks.")
     if settings.dcp > 1 and settings.ratio and server.has_draft and settings.speculative:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.tools.capacity.boxes import KIMI
-from tools.capacity import Card, ModelShape, automatic_fraction
+from tools.capacity import Card, ModelShape, automatic_fraction, versions
 from tools.capacity.errors import ConfigUnreadable
 from tools.capacity.pools import Layout, budget_bytes_per_token, full_bytes_per_token, sliding_bytes_per_token
 from tools.capacity.shape import Vision
@@ -382,3 +383,44 @@ def test_a_model_that_opts_in_is_split_since_0_5_13() -> None:
     config = GPT_OSS | {"architectures": ["SomethingElse"], "is_hybrid_swa": True}
     assert shape(config, "0.5.12").sliding is None
     assert shape(config, "0.5.13").sliding is not None
+
+
+@pytest.mark.parametrize(
+    ("rule", "before", "since"),
+    [
+        (versions.draft_in_budget, "0.5.13", "0.5.14"),
+        (versions.has_dcp, "0.5.14", "0.5.15"),
+        (versions.has_attention_dp_flag, "0.5.21", "0.5.22"),
+        (versions.indexer_rows_elided, "0.5.17", "0.5.18"),
+        (versions.state_slot_reserved, "0.5.16", "0.5.17"),
+        (versions.states_between_steps_in_share, "0.5.12", "0.5.13"),
+        (versions.multimodal_reserved, "0.5.17", "0.5.18"),
+        (versions.host_size_is_shared, "0.5.16", "0.5.17"),
+        (lambda version: not versions.old_dsa_divisor(version), "0.5.16", "0.5.17"),
+        (lambda version: not versions.host_check_is_per_rank(version), "0.5.18", "0.5.19"),
+        (lambda version: not versions.host_pool_must_exceed_device(version), "0.5.14", "0.5.15"),
+    ],
+)
+def test_the_release_that_brought_a_rule(rule: Callable[[str], bool], before: str, since: str) -> None:
+    """As found by looking at each release's tree."""
+    assert not rule(before)
+    assert rule(since)
+
+
+@pytest.mark.parametrize(
+    ("version", "backends", "capability", "rocm", "raw"),
+    [
+        ("0.5.9", (), (10, 0), False, False),
+        ("0.5.10", (), (10, 0), False, True),
+        ("0.5.10", (), (9, 0), False, False),
+        ("0.5.10", ("flashmla_kv",), (10, 0), False, False),
+        ("0.5.9", ("trtllm",), (9, 0), False, True),
+        ("0.5.11", ("tilelang",), (), False, False),
+        ("0.5.12", ("", "tilelang"), (), False, True),
+        ("0.5.23", (), (), True, True),
+    ],
+)
+def test_fp8_rows_of_an_indexer_model_by_backend_and_gpu(
+    version: str, backends: tuple[str, ...], capability: tuple[int, ...], rocm: bool, raw: bool
+) -> None:
+    assert versions.dsa_fp8_is_raw(version, backends, capability, rocm) is raw
