@@ -30,6 +30,7 @@ from transcripts.redaction import Redactor
 from transcripts.store import DiskFullError, Store
 
 WRITEUP: Final = "writeup"
+FROM_HOST: Final = "from-host"
 LIMITS: Final = Limits(turns=60, seconds=1800.0, tokens=2_000_000)
 
 
@@ -69,13 +70,20 @@ class Run:
         def notice(text: str) -> None:
             session.record(Retried(text=text))
 
-        model = make_model(settings, session.case.opened.model, notice)
+        def made(name: str) -> Model:
+            if name != FROM_HOST:
+                return make_model(settings, name, notice)
+            from agent.models.from_host import FromHost
+
+            return FromHost(bench.port, lambda: session.case.facts, settings.api_key, notice)
+
+        model = made(session.case.opened.model)
 
         async def researcher(task: Session) -> Agent:
             source = await bench.source()
             system = prompt("researcher", version=source.version)
             opened = task.case.opened
-            own = model if opened.model == session.case.opened.model else make_model(settings, opened.model, notice)
+            own = model if opened.model == session.case.opened.model else made(opened.model)
             return Agent(task, own, researcher_toolbox(source, task), system, opened.limits)
 
         async def pinned() -> dict[str, Any]:

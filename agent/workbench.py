@@ -70,6 +70,12 @@ class Workbench:
             self._host = await self._open_host()
         return self._host
 
+    async def port(self, number: int) -> int:
+        """A port of this machine that leads to that port of the host until the host is left. Raises HostError."""
+        from tools import host as hosts
+
+        return await self._stack.enter_async_context(hosts.open_port(await self.host(), number))
+
     async def _open_host(self) -> Host:
         from tools import host as hosts
 

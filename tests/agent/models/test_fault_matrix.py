@@ -67,7 +67,7 @@ ELSEWHERE = {
     "F43": f"{LOOP}::test_a_model_that_repeats_itself_in_spite_of_that_is_stopped",
     "F45": "agent/test_complaints.py::test_of_very_many_calls_in_one_message_only_the_first_are_carried_out",
     "F49": "agent/test_kill.py",
-    "F50": "agent/test_kill.py",
+    "F50": "agent/test_model_from_host.py::test_a_diagnosis_comes_to_its_change_though_the_server_is_no_model",
 }
 
 
