@@ -49,6 +49,7 @@ def check(command: str | None, version: str | None, host: str | None, path: Path
     from agent.deployed import differs
     from tools.source import parse_launch
     from tools.source.launch import check as checked
+    from tools.source.serve import front_of
 
     deployed = asyncio.run(_deployed(host, version, path)) if host is not None else None
     if deployed is not None and command is None:
@@ -57,7 +58,9 @@ def check(command: str | None, version: str | None, host: str | None, path: Path
         raise UsageError("there is no launch command to check.", "Give it in quotes, `-`, or --host H alone.")
     catalogue, rules, source = _judge(deployed, version, path)
     text = sys.stdin.read() if command == "-" else command
-    found = checked(parse_launch(_words(text), catalogue), catalogue, rules)
+    launch = parse_launch(_words(text), catalogue)
+    front = front_of(source) if source is not None and launch.serve else None
+    found = checked(launch, catalogue, rules, front)
     local = differs(source) if source is not None else ()
     if as_json:
         document: dict[str, Any] = {"version": catalogue.version, "problems": [each.document() for each in found]}

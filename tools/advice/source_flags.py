@@ -83,7 +83,10 @@ class Flags:
 
         @lru_cache(maxsize=64)
         def known(options: tuple[str, ...]) -> tuple[Problem, ...]:
-            found = check_command(["python", "-m", "sglang.launch_server", *options], source)
+            # A word before any option is the model of `sglang serve MODEL`.
+            placed = bool(options) and not options[0].startswith(("-", "$"))
+            begins = ("sglang", "serve") if placed else ("sglang.launch_server",)
+            found = check_command([*begins, *options], source)
             return tuple(Problem(one.message, one.at) for one in found if one.severity == "error")
 
         def problems(options: Sequence[str]) -> tuple[Problem, ...]:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from tools.entry_point import options_begin
+from tools.source.begun import begun_in
 from tools.source.catalogue import Dynamic, Flag, FlagCatalogue
 from tools.source.foreign import FOREIGN
 from tools.source.renames import named_here
 from tools.source.rule_scan import CALLED, Rule
+from tools.source.serve import CLI, MODEL, Front, front_of
 from tools.source.values import FILLED_LATER, range_problem, read_value, value_problem
 from tools.source.weigh import UNKNOWN, holds, value_of
-from transcripts.errors import UsageError
 
 if TYPE_CHECKING:
     from tools.source.source import Source
@@ -35,9 +34,7 @@ Kind = Literal[
     "override",
     "pool",
 ]
-ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*=.*", re.S)
 NUMBER: Final = re.compile(r"-\d+(?:\.\d*)?|-\.\d+")
-NESTING: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +49,18 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """The arguments of a server in a launch command. `rest` are words that belong to no option."""
+    """The arguments of a server in a launch command. `rest` are words that belong to no option.
+
+    `serve` tells that `sglang serve` starts it, `positional` the model that it is given by its place.
+    """
 
     arguments: tuple[str, ...]
     given: tuple[Given, ...]
     unknown: tuple[tuple[str, int], ...]
     ambiguous: tuple[tuple[str, int, tuple[str, ...]], ...]
     rest: tuple[str, ...]
+    serve: bool = False
+    positional: str = ""
 
     def value(self, dest: str) -> str | None:
         """The last value given for a destination; None if it is not given."""
@@ -82,65 +84,10 @@ class Problem:
         return {name: getattr(self, name) for name in ("kind", "severity", "flag", "message", "instead", "at", "quote")}
 
 
-def arguments_of(command: str | Sequence[str]) -> tuple[str, ...]:
-    """The server's own arguments in a command line: what follows `sglang.launch_server` or `sglang serve`.
-
-    Options alone are taken as they are. Raises UsageError for text that a shell could not split, and for a command
-    that starts something else.
-    """
-    words = _split(command) if isinstance(command, str) else list(command)
-    found = _server_words(words)
-    if found is not None:
-        return found
-    first = next((place for place, word in enumerate(words) if word.startswith("-")), len(words))
-    if first == len(words) or any(ASSIGNMENT.fullmatch(word) is None for word in words[:first]):
-        said = f"{' '.join(words[:2])!r} starts something else" if words else "it is empty"
-        raise UsageError(
-            f"no SGLang command in it; {said}.",
-            "Give `python3 -m sglang.launch_server …`, `sglang serve …`, or the options of one alone.",
-        )
-    return tuple(_until_shell(words[first:]))
-
-
-def _split(text: str) -> list[str]:
-    try:
-        return shlex.split(text.replace("\\\r\n", " ").replace("\\\n", " "))
-    except ValueError as error:
-        raise UsageError(f"the command cannot be split: {error}.", "Check its quotes.") from error
-
-
-def _server_words(words: Sequence[str], depth: int = 0) -> tuple[str, ...] | None:
-    """The server's arguments, also in the text that a word carries (`bash -lc "…"`); None where no server is started.
-
-    A positional model of `sglang serve MODEL` is given its option (sglang 0.5.23 cli/serve.py).
-    """
-    begin = options_begin(words)
-    if begin is not None:
-        own = _until_shell(list(words[begin:]))
-        positional = own and words[begin - 1] == "serve" and not own[0].startswith("-")
-        return ("--model-path", *own) if positional else tuple(own)
-    for word in words if depth < NESTING else ():
-        if " " in word and "sglang" in word:
-            try:
-                inner = _server_words(_split(word), depth + 1)
-            except UsageError:
-                continue
-            if inner is not None:
-                return inner
-    return None
-
-
-def _until_shell(words: list[str]) -> list[str]:
-    """The words before the shell takes over again."""
-    for place, word in enumerate(words):
-        if word in ("&&", "||", "|", ";", "&", ">", ">>", "2>&1", "2>", "&>"):
-            return words[:place]
-    return words
-
-
 def parse_launch(command: str | Sequence[str], catalogue: FlagCatalogue) -> Launch:
     """Read a command as argparse would, abbreviations included. Raises UsageError for text that cannot be split."""
-    words = list(arguments_of(command))
+    begun = begun_in(command)
+    words = list(begun.arguments)
     given: list[Given] = []
     unknown: list[tuple[str, int]] = []
     ambiguous: list[tuple[str, int, tuple[str, ...]]] = []
@@ -165,7 +112,8 @@ def parse_launch(command: str | Sequence[str], catalogue: FlagCatalogue) -> Laun
         start = place - 1
         values, place = ((attached,), place) if equals else _values(words, place, found.nargs)
         given.append(Given(found, name, values, start))
-    return Launch(tuple(words), tuple(given), tuple(unknown), tuple(ambiguous), tuple(rest))
+    found_words = tuple(words), tuple(given), tuple(unknown), tuple(ambiguous), tuple(rest)
+    return Launch(*found_words, serve=begun.serve, positional=begun.positional)
 
 
 def _is_option(word: str) -> bool:
@@ -194,15 +142,32 @@ def _values(words: list[str], place: int, nargs: str | int | None) -> tuple[tupl
 
 def check_command(command: str | Sequence[str], source: Source) -> tuple[Problem, ...]:
     """What is wrong with a launch command in this version, errors first. Raises UsageError, SourceUnavailable."""
-    return check(parse_launch(command, source.catalogue()), source.catalogue(), source.handler_rules())
+    launch = parse_launch(command, source.catalogue())
+    return check(launch, source.catalogue(), source.handler_rules(), front_of(source) if launch.serve else None)
 
 
-def check(launch: Launch, catalogue: FlagCatalogue, rules: Sequence[Rule]) -> tuple[Problem, ...]:
-    """The same for a command already read; without rules where only a catalogue is to be had."""
-    found = [*_names(launch, catalogue), *_given(launch, catalogue), *_missing(launch, catalogue)]
+def check(
+    launch: Launch, catalogue: FlagCatalogue, rules: Sequence[Rule], front: Front | None = None
+) -> tuple[Problem, ...]:
+    """The same for a command already read; without rules and `front` where only a catalogue is to be had."""
+    found = _front(launch, catalogue, front) if front is not None else []
+    own = front.options if front is not None else frozenset()
+    launch = replace(launch, unknown=tuple(each for each in launch.unknown if each[0] not in own))
+    found += [*_names(launch, catalogue), *_given(launch, catalogue), *_missing(launch, catalogue)]
     found += _rules(launch, catalogue, rules)
     order = {"error": 0, "warning": 1, "note": 2}
     return tuple(sorted(found, key=lambda problem: order[problem.severity]))
+
+
+def _front(launch: Launch, catalogue: FlagCatalogue, front: Front) -> list[Problem]:
+    """What is wrong with the way `sglang serve` is called."""
+    if not front.there:
+        said = f"sglang {catalogue.version} has no command `sglang serve`"
+        return [Problem("unknown", "error", "serve", said, "python3 -m sglang.launch_server")]
+    if launch.positional and not front.positional:
+        said = f"`sglang serve` of {catalogue.version} takes no model by its place: {launch.positional}"
+        return [Problem("stray", "error", launch.positional, said, f"{MODEL} {launch.positional}", CLI)]
+    return []
 
 
 def _names(launch: Launch, catalogue: FlagCatalogue) -> list[Problem]:

@@ -56,10 +56,10 @@ def test_check_reads_a_command() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "[Service]\nExecStart=/v/sglang serve a/b \\\n  --tp 8 --page-size 0\n\n[Install]\nAlias=y\n",
-        "services:\n  llm:\n    command: >-\n      sglang serve a/b\n      --page-size 0 --tp 8\n    image: z\n",
+        "[Service]\nExecStart=/v/sglang serve --model-path a/b \\\n  --tp 8 --page-size 0\n\n[Install]\nAlias=y\n",
+        "services:\n  llm:\n    command: >-\n      sglang serve --model-path m\n      --page-size 0 --tp 8\n",
         '#!/bin/bash\nset -e\nA=(--page-size 0)\npython -m sglang.launch_server --model-path m --tp 8 "${A[@]}"\n',
-        "sglang serve a/b \\\n  --page-size 0 \\\n  --tp 8",
+        "sglang serve --model-path a/b \\\n  --page-size 0 \\\n  --tp 8",
     ],
 )
 def test_check_reads_the_file_that_holds_the_command(text: str) -> None:

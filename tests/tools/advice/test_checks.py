@@ -121,6 +121,17 @@ def test_what_is_refused_in_the_command_before_any_change_is_named(flags: Flags)
     assert not _check(flags, box.flag("raise", "--max-running-requests", 72)).standing
 
 
+@pytest.mark.parametrize("command", ["sglang serve /m --tp 8", "python -m sglang.launch_server $ARGS --tp 8"])
+def test_a_model_by_its_place_and_variables_are_no_fault_of_the_command(
+    flags_of: Callable[[str], Flags], command: str
+) -> None:
+    found = _check(
+        flags_of("0.5.23"), box.flag("set", "--page-size", 64), launch=parse_launch("shell", command, sources=("E6",))
+    )
+    assert [change.flag for change in found.accepted] == ["--page-size"]
+    assert not found.standing
+
+
 def test_without_the_tree_no_flag_is_proposed() -> None:
     assert "not known" in _reason(None, box.flag("set", "--page-size", 64))
 

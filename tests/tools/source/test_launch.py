@@ -6,7 +6,8 @@ import pytest
 
 from tests.tools.source.trees import VERSIONS, tree
 from tools.source import Problem, check_command
-from tools.source.launch import arguments_of, parse_launch
+from tools.source.begun import begun_in
+from tools.source.launch import parse_launch
 from tools.source.pools import pool_notes
 from tools.source.upgrade import Upgrade, compare, for_command
 from tools.source.values import range_of
@@ -106,6 +107,19 @@ def test_an_option_of_another_version_is_named_as_it_is_called_here(version: str
     assert f"it is called {here}" in found.message
 
 
+def errors(command: str, version: str) -> list[tuple[str, str]]:
+    return [(each.kind, each.flag) for each in check_command(command, tree(version)) if each.severity == "error"]
+
+
+def test_sglang_serve_takes_what_its_version_takes() -> None:
+    assert errors("sglang serve a/b --tp-size 2 --model-type llm", "0.5.23") == []
+    assert errors("python3 -m sglang.launch_server --model-path m --model-type llm", "0.5.23") != []
+    assert errors("sglang serve a/b --tp-size 2", "0.5.9") == [("stray", "a/b")]
+    assert errors("sglang serve --model-path m --model-type llm", "0.5.9") == [("unknown", "--model-type")]
+    assert errors("sglang serve --model-path m", "0.5.9") == []
+    assert errors("sglang serve --model-path m", "0.4.6") == [("unknown", "serve")]
+
+
 def test_a_missing_model_is_an_error() -> None:
     found = check_command("sglang serve --tp-size 8", tree("0.5.9"))
     assert ("missing", "--model-path") in [(each.kind, each.flag) for each in found]
@@ -153,12 +167,12 @@ def test_a_value_filled_in_later_is_not_judged() -> None:
     ],
 )  # fmt: skip
 def test_the_servers_own_arguments_are_found(text: str, arguments: tuple[str, ...]) -> None:
-    assert arguments_of(text) == arguments
+    assert begun_in(text).arguments == arguments
 
 
 def test_an_open_quote_is_a_usage_error() -> None:
     with pytest.raises(UsageError):
-        arguments_of("python -m sglang.launch_server --model-path 'a")
+        begun_in("python -m sglang.launch_server --model-path 'a")
 
 
 def test_an_upgrade_tells_what_becomes_of_a_command() -> None:

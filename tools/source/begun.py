@@ -1,0 +1,82 @@
+"""Where a server's own arguments begin and end in a launch command, wrapped or not."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tools.entry_point import options_begin
+from tools.source.serve import MODEL
+from transcripts.errors import UsageError
+
+ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*=.*", re.S)
+NESTING: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A server's arguments, whether `sglang serve` starts it, and the model that it is given by its place."""
+
+    arguments: tuple[str, ...]
+    serve: bool = False
+    positional: str = ""
+
+
+def begun_in(command: str | Sequence[str]) -> Begun:
+    """The server's own arguments in a command line: what follows `sglang.launch_server` or `sglang serve`.
+
+    Options alone are taken as they are. Raises UsageError for text that a shell could not split, and for a command
+    that starts something else.
+    """
+    words = _split(command) if isinstance(command, str) else list(command)
+    found = _server_words(words)
+    if found is not None:
+        return found
+    first = next((place for place, word in enumerate(words) if word.startswith("-")), len(words))
+    if first == len(words) or any(ASSIGNMENT.fullmatch(word) is None for word in words[:first]):
+        said = f"{' '.join(words[:2])!r} starts something else" if words else "it is empty"
+        raise UsageError(
+            f"no SGLang command in it; {said}.",
+            "Give `python3 -m sglang.launch_server …`, `sglang serve …`, or the options of one alone.",
+        )
+    return Begun(tuple(_until_shell(words[first:])))
+
+
+def _split(text: str) -> list[str]:
+    try:
+        return shlex.split(text.replace("\\\r\n", " ").replace("\\\n", " "))
+    except ValueError as error:
+        raise UsageError(f"the command cannot be split: {error}.", "Check its quotes.") from error
+
+
+def _server_words(words: Sequence[str], depth: int = 0) -> Begun | None:
+    """The server's arguments, also in the text that a word carries (`bash -lc "…"`); None where no server is started.
+
+    A positional model of `sglang serve MODEL` is given its option (sglang 0.5.23 cli/serve.py).
+    """
+    begin = options_begin(words)
+    if begin is not None:
+        own = _until_shell(list(words[begin:]))
+        serve = words[begin - 1] == "serve"
+        positional = own[0] if own and serve and not own[0].startswith(("-", "$")) else ""
+        return Begun((MODEL, *own) if positional else tuple(own), serve, positional)
+    for word in words if depth < NESTING else ():
+        if " " in word and "sglang" in word:
+            try:
+                inner = _server_words(_split(word), depth + 1)
+            except UsageError:
+                continue
+            if inner is not None:
+                return inner
+    return None
+
+
+def _until_shell(words: list[str]) -> list[str]:
+    """The words before the shell takes over again."""
+    for place, word in enumerate(words):
+        if word in ("&&", "||", "|", ";", "&", ">", ">>", "2>&1", "2>", "&>"):
+            return words[:place]
+    return words
