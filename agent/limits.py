@@ -1,10 +1,10 @@
-"""Turns, time and tokens: what one run may still spend. Waiting for a person costs no time."""
+"""Turns, time, tokens and money: what one run may still spend. Waiting for a person costs no time."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -21,6 +21,7 @@ class Meter:
     spent: Usage = field(default_factory=Usage)
     started: float = field(default_factory=time.monotonic)
     waited_s: float = 0.0
+    tasks_cost: Callable[[], float] = field(default=lambda: 0.0)
 
     def add(self, usage: Usage) -> None:
         self.spent += usage
@@ -32,6 +33,8 @@ class Meter:
             raise LimitReached(f"the limit of {limits.turns} turns is reached.")
         if limits.tokens is not None and spent.tokens_in + spent.tokens_out >= limits.tokens:
             raise LimitReached(f"the limit of {limits.tokens} tokens is reached.")
+        if limits.cost is not None and limits.price(spent) + self.tasks_cost() >= limits.cost:
+            raise LimitReached(f"the limit of {limits.cost:g} in money is reached, research tasks included.")
         if self.seconds_left() == 0:
             raise LimitReached(f"the limit of {limits.seconds:.0f} s is reached.")
 

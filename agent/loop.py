@@ -73,7 +73,8 @@ class Agent:
 
     async def run(self) -> Reply:
         """Until the model answers without calling a tool. Raises what ended the run otherwise; all is recorded."""
-        meter = Meter(self.limits, self._spent())
+        before = self._tasks_cost()
+        meter = Meter(self.limits, self._spent(), tasks_cost=lambda: self._tasks_cost() - before)
         try:
             async with meter.clock():
                 return await self._turns(meter)
@@ -90,6 +91,9 @@ class Agent:
         """What counts against the limits: of a task all that it ever used, of a session the current question."""
         case = self.session.case
         return case.usage if case.opened.role == "task" else case.usage_of_question
+
+    def _tasks_cost(self) -> float:
+        return self.limits.price(self.session.case.total_usage()[1])
 
     async def _turns(self, meter: Meter) -> Reply:
         while True:

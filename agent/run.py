@@ -43,7 +43,7 @@ def start(settings: Settings, target: dict[str, Any], complaint: str) -> Session
         target=target,
         model=settings.model or "playbook",
         tools=main_role.NAMES,
-        limits=LIMITS,
+        limits=settings.limited(LIMITS),
         program=_program(),
     )
     return Session.create(Store(settings.home), opened, Redactor().redact)
@@ -92,6 +92,7 @@ class Run:
             return located.model_dump(exclude={"type", "seq", "at"}) if located else {}
 
         tasks = Tasks(session, Store(settings.home), researcher, session.case.opened.model, pinned)
+        tasks.limits = settings.limited(tasks.limits)
         return cls(settings, bench, model, tasks)
 
     @property

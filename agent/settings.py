@@ -3,6 +3,7 @@
 SGLSCOUT_HOME     transcripts, configuration          default: the platform's state folder
 SGLSCOUT_CACHE    source trees                        default: the platform's cache folder
 SGLSCOUT_MODEL    model name at the endpoint
+price_in, price_out, max_cost     per million tokens, and what a question may cost; in `config.toml` alone
 OPENAI_BASE_URL, OPENAI_API_KEY                       any OpenAI-compatible endpoint; neither set: the playbook
 """
 
@@ -12,8 +13,15 @@ import os
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from transcripts.errors import UsageError
+
+if TYPE_CHECKING:
+    from transcripts.records import Limits
+
+TEXTS: Final = ("model", "base_url", "api_key")
+MONEY: Final = ("price_in", "price_out", "max_cost")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +33,14 @@ class Settings:
     model: str
     base_url: str
     api_key: str
+    price_in: float = 0.0
+    price_out: float = 0.0
+    max_cost: float | None = None
+
+    def limited(self, limits: Limits) -> Limits:
+        """These limits with the configured one in money, which binds a question and each of its research tasks."""
+        priced = {"cost": self.max_cost, "price_in": self.price_in, "price_out": self.price_out}
+        return limits.model_copy(update=priced) if self.max_cost is not None else limits
 
 
 def load_settings(model: str | None = None) -> Settings:
@@ -43,7 +59,8 @@ def load_settings(model: str | None = None) -> Settings:
         name = ""
     elif not name:
         raise UsageError("an endpoint is set, but no model.", "Set SGLSCOUT_MODEL, or pass --model NAME.")
-    return Settings(home, _folder("SGLSCOUT_CACHE", "cache"), name, base_url, api_key)
+    cache = _folder("SGLSCOUT_CACHE", "cache")
+    return Settings(home, cache, name, base_url, api_key, **_money(home / "config.toml", config))
 
 
 def load_home() -> Path:
@@ -73,8 +90,18 @@ def _config(path: Path) -> dict[str, str]:
     wrong = [
         key
         for key, value in values.items()
-        if key not in ("model", "base_url", "api_key") or not isinstance(value, str)
+        if not (key in TEXTS and isinstance(value, str))
+        and not (key in MONEY and isinstance(value, int | float) and not isinstance(value, bool) and value >= 0)
     ]
     if wrong:
-        raise UsageError(f"{path}: {wrong[0]!r} is no setting.", "Known: model, base_url, api_key, each a string.")
+        known = f"{', '.join(TEXTS)}, each a string; {', '.join(MONEY)}, each a number of 0 or more"
+        raise UsageError(f"{path}: {wrong[0]!r} is no setting, or its value is none.", f"Known: {known}.")
     return {key: str(value) for key, value in values.items()}
+
+
+def _money(path: Path, config: dict[str, str]) -> dict[str, float]:
+    """The limit in money and the prices it is counted by. Raises UsageError for a limit without a price."""
+    money: dict[str, float] = {key: float(config[key]) for key in MONEY if key in config}
+    if "max_cost" in money and not (money.get("price_in") or money.get("price_out")):
+        raise UsageError(f"{path}: max_cost needs price_in and price_out.", "Give them per million tokens.")
+    return money

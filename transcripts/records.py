@@ -48,6 +48,13 @@ class Limits(BaseModel):
     turns: int | None = 60
     seconds: float | None = 900.0
     tokens: int | None = None
+    cost: float | None = None
+    price_in: float = 0.0
+    price_out: float = 0.0
+
+    def price(self, usage: Usage) -> float:
+        """What that usage costs, in the currency of the prices, which are per million tokens."""
+        return (usage.tokens_in * self.price_in + usage.tokens_out * self.price_out) / 1e6
 
 
 class Usage(BaseModel):
