@@ -22,8 +22,8 @@ from agent.run import Run, start
 from agent.session import Session, damage_told
 from agent.settings import Settings
 from agent.views import terminal
-from agent.views.markdown import visible
 from agent.views.watching import Watching, download_progress
+from agent.views.words import visible
 from transcripts.errors import ScoutError, UsageError
 from transcripts.records import Note
 

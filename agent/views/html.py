@@ -10,7 +10,7 @@ from typing import Any, Final
 from agent.views import pictures, writeup
 from agent.views.sections.blocks import Anchor, Block, Code, Items, Paragraph, Picture, Table
 from agent.views.transcript import Entry
-from agent.views.words import visible
+from agent.views.words import defanged
 
 Json = dict[str, Any]
 
@@ -108,7 +108,7 @@ def _page(title: str, body: str) -> str:
 
 
 def _text(text: str) -> str:
-    return escape(visible(text))
+    return escape(defanged(text))
 
 
 def _block(block: Block, document: Json, known: frozenset[str]) -> str:

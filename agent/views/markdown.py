@@ -7,12 +7,10 @@ from typing import Any, Final
 
 from agent.views import writeup
 from agent.views.sections.blocks import Anchor, Block, Code, Items, Paragraph, Picture, Table
-from agent.views.words import visible as visible
+from agent.views.words import defanged
 
 _SPECIAL: Final = re.compile(r"([\\`*{}\[\]<>#|~&$]|(?<!\w)_|_(?!\w)|!(?=\[))")
 _LINE_START: Final = re.compile(r"^(?:([-+](?=\s|$)|[-=]+(?=\s*$))|(\d{1,9})(?=[.)](?:\s|$)))")
-_URL: Final = re.compile(r"\b([a-z][a-z0-9+.-]{1,15})://", re.IGNORECASE)
-_BARE: Final = re.compile(r"\b(?:www\.(?=\w)|mailto:|data:|javascript:)|@(?=\w)", re.IGNORECASE)
 
 
 def markdown(document: dict[str, Any]) -> str:
@@ -28,9 +26,7 @@ def markdown(document: dict[str, Any]) -> str:
 
 def plain(text: str) -> str:
     """Text with nothing in it that Markdown, a terminal or a browser would act on."""
-    defanged = _URL.sub(lambda found: f"{found[1]}[:]//", visible(" ".join(text.split())))
-    defanged = _BARE.sub(lambda found: f"{found[0][:-1]}[{found[0][-1]}]", defanged)
-    escaped = _SPECIAL.sub(r"\\\1", defanged)
+    escaped = _SPECIAL.sub(r"\\\1", defanged(" ".join(text.split())))
     return _LINE_START.sub(lambda found: f"{found[2]}\\" if found[2] else f"\\{found[1]}", escaped)
 
 
@@ -63,7 +59,7 @@ def _block(block: Block, known: frozenset[str]) -> str:
             rows = ["| " + " | ".join(_cell(cell, known) for cell in row) + " |" for row in block.rows]
             return "\n".join([f"{plain(block.label)}:", "", head, rule, *rows])
         case Code():
-            return "\n".join("    " + visible(line) for line in block.text.split("\n") if line.strip())
+            return "\n".join("    " + defanged(line) for line in block.text.split("\n") if line.strip())
         case Anchor():
             return f"#### {block.id.replace(':', '-')}\n\n{plain(block.text)}"
         case Picture():

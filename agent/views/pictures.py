@@ -8,7 +8,7 @@ from __future__ import annotations
 from html import escape
 from typing import Any, Final
 
-from agent.views.words import amount, visible
+from agent.views.words import amount, defanged
 
 Json = dict[str, Any]
 WIDTH: Final = 640
@@ -165,11 +165,11 @@ def _curve(tone: str, at: list[float], values: list[float], y: int, height: int)
 
 
 def _said(text: object) -> str:
-    return escape(visible(str(text)))
+    return escape(defanged(str(text)))
 
 
 def _figure(title: str, height: float, body: str, below: str = "") -> str:
     return (
         f'<figure><figcaption>{escape(title)}</figcaption><svg role="img" aria-label="{escape(title)}" '
-        f'viewBox="0 0 {WIDTH} {height:g}" xmlns="http://www.w3.org/2000/svg">{body}</svg>{below}</figure>'
+        f'viewBox="0 0 {WIDTH} {height:g}">{body}</svg>{below}</figure>'
     )

@@ -17,6 +17,13 @@ _INVISIBLE: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\ud800-\udfff\U000e0000-\U000e007f]"
 )
+_URL: Final = re.compile(r"\b([a-z][a-z0-9+.-]{1,15})://", re.IGNORECASE)
+# `unit@1.service` is a unit of systemd, and has to be copied as it stands.
+_BARE: Final = re.compile(
+    r"\b(?:www\.(?=\w)|(?:mailto|javascript|vbscript):|(?:data|tel|xmpp|file):(?=\S))"
+    r"|@(?=\w)(?![\w:.-]*\.(?:service|socket|timer|target|slice|scope|mount|path|device|swap)\b)",
+    re.IGNORECASE,
+)
 
 # Facts that tell how far users felt it, in words.
 IMPACT: Final = {
@@ -79,6 +86,12 @@ def columns(text: str) -> int:
     return sum(
         0 if unicodedata.combining(each) else 2 if unicodedata.east_asian_width(each) in "WF" else 1 for each in text
     )
+
+
+def defanged(text: str) -> str:
+    """Text that hides nothing and in which no viewer finds an address to link: `https[:]//`, `a[@]b`, `www[.]`."""
+    shown = _URL.sub(lambda found: f"{found[1]}[:]//", visible(text))
+    return _BARE.sub(lambda found: f"{found[0][:-1]}[{found[0][-1]}]", shown)
 
 
 def references(text: str) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from agent.views.html import transcript as transcript_page
 from agent.views.layout import PlainConsole
 from agent.views.markdown import markdown
 from agent.views.sections.blocks import Code
+from agent.views.words import defanged
 from agent.views.writeup import sections
 from transcripts.facts import Evidence, Fact
 from transcripts.records import (
@@ -69,6 +71,8 @@ ALL = " ".join(HOSTILE)
 CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]"
 )
+# What viewers turn into a link by themselves, in prose and in code.
+ADDRESS = re.compile(r"://|\bwww\.\w|mailto:|javascript:|\w@\w", re.IGNORECASE)
 TAGS = frozenset(
     {"html", "head", "meta", "title", "style", "body", "main", "h1", "h2", "h3", "p", "a", "ul", "ol", "li", "div"}
     | {"table", "caption", "thead", "tbody", "tr", "th", "td", "pre", "span", "strong", "figure", "figcaption", "svg"}
@@ -206,6 +210,24 @@ def test_pages_hold_only_their_own_elements_and_lead_nowhere_else(records: list[
             if "href" in attributes:
                 assert re.fullmatch(r"#[a-z0-9-]+", attributes["href"] or "")
         assert not CONTROL.search(page.replace("\n", ""))
+        assert not ADDRESS.search(unescape(page.partition("</style>")[2]))
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("see https://evil.example/a?b=1", "see https[:]//evil.example/a?b=1"),
+        ("HTTP://EVIL.EXAMPLE ftp://x", "HTTP[:]//EVIL.EXAMPLE ftp[:]//x"),
+        ("mail alice@corp.example", "mail alice[@]corp.example"),
+        ("WWW.evil.example", "WWW[.]evil.example"),
+        ("javascript:alert(1) data:text/html,x", "javascript[:]alert(1) data[:]text/html,x"),
+        ("systemctl restart sglang@0.service", "systemctl restart sglang@0.service"),
+        ("data: 3 file: x", "data: 3 file: x"),
+        ("--dist-init-addr 10.0.0.1:20000", "--dist-init-addr 10.0.0.1:20000"),
+    ],
+)
+def test_addresses_are_shown_so_that_no_viewer_links_them(text: str, shown: str) -> None:
+    assert defanged(text) == shown
 
 
 def test_markdown_holds_no_link_image_markup_or_heading_but_its_own(records: list[Record]) -> None:
@@ -220,13 +242,12 @@ def test_markdown_holds_no_link_image_markup_or_heading_but_its_own(records: lis
         for line in markdown_code(block)
     }
     for line in text.splitlines():
+        assert not ADDRESS.search(line)
         if line in code:
             continue
-        assert "://" not in line
         assert not re.search(r"(?<!\\)!\[", line)
         assert not re.search(r"(?<!\\)<", line)
         assert not re.search(r"(?<!\\)`", line)
-        assert not re.search(r"www\.|mailto:|javascript:|@\w", line)
         assert all(re.fullmatch(r"[a-z0-9-]+", target) for target in re.findall(r"(?<!\\)\]\(#?([^)]*)\)", line))
         assert not re.match(r"(>|```|=+$|-+$|\d+[.)] )", line)
     titles = {section.title for section in sections(made)}
@@ -236,9 +257,7 @@ def test_markdown_holds_no_link_image_markup_or_heading_but_its_own(records: lis
 
 
 def markdown_code(block: Code) -> list[str]:
-    from agent.views.words import visible
-
-    return [f"    {visible(line)}" for line in block.text.split("\n")]
+    return [f"    {defanged(line)}" for line in block.text.split("\n")]
 
 
 def test_the_terminal_is_told_nothing_but_text(records: list[Record]) -> None:
