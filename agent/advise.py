@@ -136,7 +136,10 @@ def _pool_factor(facts: Facts, levers: Mapping[str, Value]) -> float | None:
         after = capacity.what_if(facts, wanted)
     except ScoutError:
         return None
-    return after.factor if isinstance(after, capacity.Lever) else None
+    if isinstance(after, capacity.Lever) and after.tokens > 0:
+        return after.factor
+    # Sums that leave no pool where one runs say nothing of it; the limit alone does not move it.
+    return 1.0 if set(wanted) <= {"--max-running-requests"} else None
 
 
 def _walls(facts: Facts, changes: Sequence[Json]) -> Iterable[Json]:

@@ -279,6 +279,7 @@ def test_a_proposal_takes_the_name_that_the_deployed_version_has_for_it(home: Pa
     assert "--cuda-graph-max-bs is called --cuda-graph-max-bs-decode in 0.5.23" in change["why"]
     assert made["refused"] == []
     assert made["launch"]["notes"] == []
+    assert [wall["what"] for wall in made["walls"] if "about 0 requests" in wall["what"]] == []
 
 
 def test_what_the_version_refuses_in_the_operators_own_command_is_said(home: Path, tmp_path: Path) -> None:
