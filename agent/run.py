@@ -46,12 +46,26 @@ def start(settings: Settings, target: dict[str, Any], complaint: str) -> Session
         limits=settings.limited(LIMITS),
         program=_program(),
     )
-    return Session.create(Store(settings.home), opened, Redactor().redact)
+    redactor = _redactor(settings)
+    session = Session.create(Store(settings.home), opened, redactor.redact)
+    session.learn = redactor.learn_from
+    return session
 
 
 def take_up(settings: Settings, identity: str) -> Session:
     """An earlier session or task, opened for going on. Raises UnknownIdError or BusyError."""
-    return Session.open(Store(settings.home), identity, Redactor().redact)
+    redactor = _redactor(settings)
+    session = Session.open(Store(settings.home), identity, redactor.redact)
+    session.learn = redactor.learn_from
+    return session
+
+
+def _redactor(settings: Settings) -> Redactor:
+    """Knows the key of the endpoint from the start; what the server was started with is learnt by the look."""
+    redactor = Redactor()
+    if settings.api_key:
+        redactor.learn(settings.api_key, "api_key")
+    return redactor
 
 
 @dataclass(slots=True)

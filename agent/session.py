@@ -25,6 +25,7 @@ class Session:
     records: list[Record]
     case: Case
     watchers: list[Watcher] = field(default_factory=list)
+    learn: Callable[[str], None] | None = None
 
     @classmethod
     def create(cls, store: Store, opened: Opened, redact: Callable[[str], str] | None = None) -> Session:

@@ -92,7 +92,7 @@ async def _collected(host: str, profile: Literal["llm", "share"]) -> tuple[list[
     rows: list[dict[str, Any]] = []
     members: dict[str, bytes] = {}
     async with connect(host) as connected:
-        async for seen in look(connected, redact=redactor.redact):
+        async for seen in look(connected, redact=redactor.redact, learn=redactor.learn_from):
             name = f"{seen.probe}.txt"
             members[name] = seen.text.encode("utf-8", "replace")
             rows.append(

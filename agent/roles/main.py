@@ -263,7 +263,7 @@ async def _look(bench: Workbench, skip: frozenset[str], emit: Emit) -> None:
     def redact(text: str) -> str:
         return _told(bench, "redacting", text, bench.session.transcript.redact)
 
-    async for seen in look(host, skip=skip, redact=redact):
+    async for seen in look(host, skip=skip, redact=redact, learn=bench.session.learn):
         _take(bench, replace(seen, host=bench.target["host"].rpartition("@")[2]), emit)
 
 

@@ -21,6 +21,7 @@ from transcripts.facts import Evidence
 LIMIT_S: Final = 60.0
 LIMIT_BYTES: Final = 16 << 20
 COST: Final = "cost"
+STARTED_WITH: Final = frozenset({"process", "unit_files"})
 OTHER_SHELLS: Final = frozenset({"fish", "csh", "tcsh", "nu", "xonsh", "elvish", "pwsh", "rc", "es", "ion"})
 _MISSING: Final = ("failed to run command", "command not found", "not found")
 _DENIED: Final = ("Permission denied", "Operation not permitted", "insufficient permissions", "Access denied")
@@ -151,16 +152,44 @@ class ShellHost:
 
 
 async def look(
-    host: Host, *, skip: frozenset[str] = frozenset(), redact: Callable[[str], str] = str
+    host: Host,
+    *,
+    skip: frozenset[str] = frozenset(),
+    redact: Callable[[str], str] = str,
+    learn: Callable[[str], None] | None = None,
 ) -> AsyncGenerator[Observation, None]:
-    """The standard probes that are not in `skip`, redacted, in order of arrival. Raises HostError."""
+    """The standard probes that are not in `skip`, redacted, in order of arrival. Raises HostError.
+
+    `learn` is given what the server was started with, before anything is redacted: what comes earlier waits for it, so
+    that a key of the command line is known in a log that tells it in another form.
+    """
     wanted = [probe for probe in STANDARD if probe.name not in skip]
     if not wanted and DISCOVERY in skip:
         return
+    awaited = {probe.name for probe in wanted} & STARTED_WITH if learn else set()
+    held: list[Observation] = []
+    lost: HostError | None = None
     async with aclosing(host.observe(wanted)) as stream:
-        async for seen in stream:
-            if seen.probe not in skip:
-                yield replace(seen, command=redact(seen.command), text=redact(seen.text))
+        try:
+            async for seen in stream:
+                if learn and seen.probe in STARTED_WITH:
+                    learn(seen.text)
+                awaited.discard(seen.probe)
+                held.append(seen)
+                while held and not awaited:
+                    if (first := held.pop(0)).probe not in skip:
+                        yield _redacted(first, redact)
+        except HostError as error:
+            lost = error
+    for seen in held:
+        if seen.probe not in skip:
+            yield _redacted(seen, redact)
+    if lost is not None:
+        raise lost
+
+
+def _redacted(seen: Observation, redact: Callable[[str], str]) -> Observation:
+    return replace(seen, command=redact(seen.command), text=redact(seen.text))
 
 
 def observation(probe: Probe, answer: Answer, slots: dict[str, str], host: str, at: str) -> Observation:

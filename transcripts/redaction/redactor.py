@@ -63,6 +63,12 @@ class Redactor:
         if self._known.add(value, kind):
             self._names.name(value, kind)
 
+    def learn_from(self, text: str) -> None:
+        """Make every secret known that a command line or unit holds, also one that looks like a common word."""
+        for each in self._found(text, views.views_of(text)):
+            if each.kind.startswith("secret"):
+                self._known.add(text[each.start : each.end], each.kind)
+
     def redact(self, text: str) -> str:
         """The text with placeholders. Linear in its length; a second pass changes nothing.
 
@@ -91,8 +97,8 @@ class Redactor:
         """A text that comes in pieces."""
         return Stream(self)
 
-    def _find(self, text: str) -> list[tuple[int, int, str]]:
-        """Spans to mask with their placeholders, in order, without overlaps."""
+    def _found(self, text: str, plain: list[views.View]) -> list[Found]:
+        """What shows itself by name, shape or place."""
         found = [
             Found(*match.span("v"), "secret:private_key", False)
             for match in rules.PEM.finditer(text)
@@ -103,12 +109,17 @@ class Redactor:
             found.extend(rules.secrets(text, lower, start, end))
             found.extend(rules.prompts(text, lower, start, end))
         found.extend(rules.vendors(text))
-        plain = views.views_of(text)
         found.extend(views.found(plain))
         for start, end in _regions(text, text, _ENCODED):
             found.extend(rules.encoded(text, start, end))
         if self.profile == "share":
             found.extend(share.identities(text))
+        return found
+
+    def _find(self, text: str) -> list[tuple[int, int, str]]:
+        """Spans to mask with their placeholders, in order, without overlaps."""
+        plain = views.views_of(text)
+        found = self._found(text, plain)
         for each in found:
             value = text[each.start : each.end]
             if each.learn and len(value) >= 6 and (not each.kind.startswith("secret") or _LEARNABLE.fullmatch(value)):
