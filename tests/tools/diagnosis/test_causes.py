@@ -10,8 +10,15 @@ import yaml
 
 from agent.evaluate import assess, read_given
 from tools import diagnosis
+from tools.diagnosis.view import SPELLINGS
 
-INCIDENTS: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "incidents.yaml").read_text(encoding="utf-8"))
+
+def _read(name: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parent / name).read_text(encoding="utf-8"))
+    return rows
+
+
+INCIDENTS, WORDINGS = _read("incidents.yaml"), _read("wordings.yaml")
 
 
 @pytest.mark.parametrize("incident", INCIDENTS, ids=lambda incident: incident["label"])
@@ -20,6 +27,32 @@ def test_the_cause_is_named_with_reasons_from_the_facts(incident: dict[str, Any]
     assert (verdict["kind"], verdict["label"]) == ("cause", incident["label"]), verdict["why"]
     first = verdict["hypotheses"][0]
     assert any(reason["from"] for reason in first["for"])
+
+
+def _proposes(change: dict[str, Any], wanted: str) -> bool:
+    do, flag = wanted.split()
+    return change["flag"] == flag and (change["do"] == do or (do == "set" and change["do"] in ("raise", "lower")))
+
+
+@pytest.mark.parametrize("incident", WORDINGS, ids=lambda incident: incident["label"])
+def test_the_cause_is_named_in_other_words_and_what_helps_is_proposed(incident: dict[str, Any]) -> None:
+    verdict = assess(incident["given"])
+    assert (verdict["kind"], verdict["label"]) == ("cause", incident["label"]), verdict["why"]
+    helps = incident.get("helps", [])
+    assert not helps or any(_proposes(change, one) for change in verdict["changes"] for one in helps)
+
+
+@pytest.mark.parametrize("incident", WORDINGS, ids=lambda incident: incident["label"])
+def test_a_change_fits_the_flags_in_use(incident: dict[str, Any]) -> None:
+    typed = {fact.scope: str(fact.value) for fact in read_given(incident["given"]).all("flag")}
+    for change in assess(incident["given"])["changes"]:
+        if change["kind"] != "flag":
+            continue
+        if change["do"] == "remove":
+            assert any(change["flag"] in (name, *SPELLINGS.get(name, ())) or name in SPELLINGS.get(change["flag"], ())
+                       for name in typed), change  # fmt: skip
+        elif change["to"] is not None:
+            assert str(change["to"]) != typed.get(change["flag"]), change
 
 
 @pytest.mark.parametrize("incident", INCIDENTS, ids=lambda incident: incident["label"])

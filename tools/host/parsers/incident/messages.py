@@ -65,7 +65,10 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ("host_pool_allocated", r"host memory for hierarchical kv cache|hierarchical kv host pool"),
     ("host_pool_refused", r"not enough host memory|no host memory is left for hicache"),
     ("host_pool_not_larger", r"host memory should be larger than the device memory|smaller than the device pool"),
-    ("pin_failed", r"cudahostregister|hiphostregister|host buffer is not pinned|cudahostalloc failed|failed to pin"),
+    (
+        "pin_failed",
+        r"cudahostregister|hiphostregister|hiphostmalloc.{0,60}fail|pinned host memory allocation|host buffer is not pinned|cudahostalloc failed|failed to pin",
+    ),
     ("hicache_size_unsupported", r"does not support --hicache-size|use --hicache-ratio instead"),
     (
         "hicache_layout_refused",
@@ -117,7 +120,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
         "build_failed",
         r"fatal error: \S+\.h\b|no such file or directory.*\.h\b|failed to load hicache native hash|ninja (?:is required|build stopped|build failed|not found)|\b(?:gcc|g\+\+|c\+\+|clang|nvcc|cc1plus|cc|ninja|cmake|ptxas|make|cargo|rustc)['\"`]?(?::| is)? (?:command )?not found|(?:no such file or directory|not found|filenotfounderror).{0,40}\b(?:nvcc|ninja|gcc|g\+\+|ptxas|cmake)\b|command '?(?:gcc|g\+\+|nvcc|cc)'? (?:failed|not found)|failed to find c compiler|cuda_home environment variable is not set|error building extension|could not find .*(?:nvcc|gcc|compiler)|cannot find -l|openssl/|python\.h",
     ),
-    ("huge_pages_off", r"shmem_enabled.*\[(?:never|deny)\]|transparent_hugepage.*\[never\]"),
+    ("huge_pages_off", r"(?:shmem_enabled|within_size).*\[(?:never|deny)\]|transparent_hugepage.*\[never\]"),
     # flags and combinations
     ("unrecognized_argument", r"unrecognized arguments|no such option|unknown argument|unexpected (?:extra )?argument"),
     (
@@ -140,7 +143,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ("moe_pair_missing", r"pre-?permute function|is not registered"),
     (
         "combination_refused",
-        r"mutually exclusive|cannot be used (?:together|at the same time|with)|is (?:not|in)[ -]?compatible with|incompatible with|does(?: not|n't) (?:yet )?support (?:speculative|dp attention|pp|pipeline|cuda graph|page.?size|--|chunked|ep\b|hierarchical|overlap)|not supported (?:together|with|when)|only supports? page.?size|(?:^|: )assertionerror: .*(?:must|only|should|support|require)|requires? --[\w-]+",
+        r"mutually exclusive|this combination is|(?:is|are) only supported (?:for|with|when)|cannot (?:enable|set|use) both|cannot set .{0,60} together|cannot be used (?:together|at the same time|with)|is (?:not|in)[ -]?compatible with|incompatible with|does(?: not|n't) (?:yet )?support (?:speculative|dp attention|pp|pipeline|cuda graph|page.?size|--|chunked|ep\b|hierarchical|overlap)|not supported (?:together|with|when)|only supports? page.?size|(?:^|: )assertionerror: .*(?:must|only|should|support|require)|requires? --[\w-]+",
     ),
     (
         "fp8_refused",
@@ -177,7 +180,7 @@ _TRIGGER: Final = re.compile(
     r"pinned|host|layout|layer|choose|choice|argument|option|invalid|unknown|watchdog|detokenizer|batch|architecture|"
     r"capability|kernel|sm_?\d|requires|import|assert|length|long|hugepage|shmem|backend|dtype|compile|ninja|gcc|"
     r"nvcc|openssl|\.h\b|unified|viable|fraction|workspace|resources|mamba|state|leak|indexkernel|code: 24|load weight|"
-    r"attribute|not found|system ?oom|victim|errno|enospc|quota|disk|timed out|gloo|barrier|distributed|differ|lmcache|mooncake|imbalance|unbalanced|capture|captur|total_num_tokens"
+    r"attribute|not found|within_size|cannot|only|system ?oom|victim|errno|enospc|quota|disk|timed out|gloo|barrier|distributed|differ|lmcache|mooncake|imbalance|unbalanced|capture|captur|total_num_tokens"
 )
 
 _HOST: Final = re.compile(

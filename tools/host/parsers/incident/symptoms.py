@@ -37,7 +37,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "one_slot_short",
-        r"\b(\d+) of (?:16|32|64|128|256|8) on (?:every|each) rank|\bone (?:slot|request) (?:short|less|fewer|per (?:dp |gpu )?rank|of .{0,20}never)|never (?:used|filled|reaches).{0,30}(?:slot|limit)|(?:slot|limit).{0,40}never (?:used|filled|reached)|\b7 of 8\b|(?:one|a) slot .{0,30}(?:idle|unused|lost)|n ?- ?1\b",
+        r"\b(\d+) of (?:16|32|64|128|256|8) on (?:every|each) rank|\bone (?:slot|request) (?:short|less|fewer|per (?:dp |gpu )?rank|of .{0,20}never)|never (?:used|filled|reaches).{0,30}(?:slot|limit)|(?:slot|limit).{0,40}never (?:used|filled|reached)|\b7 of 8\b(?! (?:turns?|requests?|prompts?|times|answers|calls))|(?:one|a) slot .{0,30}(?:idle|unused|lost)|n ?- ?1\b",
     ),
     (
         "cache_idle",
@@ -252,7 +252,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "hit_rate_low",
-        r"(?:hit[- ]?rate|cache hits?|#?cached[- ]tokens?|prefix (?:cache )?reuse|prefix cach\w+).{0,50}(?:low|zero|\b0\b|poor|near 0|none|nothing|never|tiny|(?<![\d.])[0-2]?\d ?%|0\.[0-2])|(?:no|few|zero|low|poor) (?:prefix )?(?:cache )?(?:hit|reuse)s?|prefix cache (?:is )?(?:broken|useless|not working|doesn)|misses|never hits?|not (?:hit|reused|cached)",
+        r"(?:hit[- ]?rate|cache hits?|#?cached[-_ ]tokens?|prefix (?:cache )?reuse|prefix cach\w+).{0,50}(?:low|zero|\b0\b|poor|near 0|none|nothing|never|tiny|(?<![\d.])[0-2]?\d ?%|0\.[0-2])|(?:no|few|zero|low|poor) (?:prefix )?(?:cache )?(?:hit|reuse)s?|prefix cache (?:is )?(?:broken|useless|not working|doesn)|misses|never hits?|not (?:hit|reused|cached)",
     ),
     (
         "hit_rate_fell",
@@ -411,7 +411,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "call_in_content",
-        r"<tool_call>|<\|?tool_calls?|<function=|\[tool_calls\]|tool_calls[\"'\s:=]{1,4}(?:null|none|\[\]|empty)(?!.{0,40}finish)|(?:tool|function) calls? (?:\w+ ){0,3}(?:as|in) (?:plain |raw )?(?:text|content)",
+        r"<tool_call>|<\|?tool_calls?|<function=|\[tool_calls\]|tool_calls is (?:empty|null|missing)|(?:tool|function) calls? (?:\w+ ){0,3}(?:as|in) (?:plain |raw )?(?:text|content)",
     ),
     ("parser", r"\bparsers?\b"),
     # hangs
