@@ -191,6 +191,9 @@ LOAD: Final = {
 MEASURED: Final = {
     "cached_step_tokens": ("tokens", "greatest common step of #cached-token over prefill lines of one request"),
     "equal_prompts_missed": ("lines", "prefill lines of one equal length that found nothing cached; scope the length"),
+    "missed_on_rank": ("lines", "prefill lines of a DP rank that found nothing where a rank had a hit of that size"),
+    "window_holds_all_tokens": ("tokens", "tokens in the window pool when they are as many as in the full pool"),
+    "quality_ratio": ("x", "score of an evaluation with something over the score without; scope as for speed_ratio"),
     "series_first": (
         "",
         "first value of a quantity measured in a table or row; scope hit_share, evicted, accept_len, rss_gib, ttft ...",

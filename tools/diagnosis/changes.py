@@ -164,9 +164,10 @@ def plan(
     verify: Sequence[tuple[str, int, str, str]] = (),
     notes: Sequence[str] = (),
 ) -> Actions:
-    """Actions from plain tuples, four changes at most."""
+    """Actions from plain tuples, four changes at most; what would set the value in force changes nothing and is out."""
+    telling = [one for one in changes if one.do != "set" or one.to is None or str(one.to) != str(one.from_)]
     return Actions(
-        tuple(changes[:4]),
+        tuple(telling[:4]),
         tuple(MustNot(*one) for one in never),
         tuple(alternatives),
         tuple(Expectation(*one) for one in expected),

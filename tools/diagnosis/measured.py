@@ -7,6 +7,7 @@ from tools.diagnosis.view import View
 from transcripts.facts import Fact
 
 _SLOWER = 0.85  # of the speed without, from which on a difference is more than noise
+_WORSE = 0.93  # of the score without, from which on a difference is more than the spread of an evaluation
 _SAME = (0.93, 1.07)
 
 
@@ -64,6 +65,17 @@ def slower_with(*subjects: str) -> Test:
         found = [fact for fact in view.facts.all("speed_ratio") if fact.scope in subjects]
         slow = [fact for fact in found if float(fact.value) <= _SLOWER]
         return _seen(f"{float(slow[0].value):.2f} x the speed without", slow[0]) if slow else None
+
+    return test
+
+
+def worse_with(*subjects: str) -> Test:
+    """An evaluation scored clearly lower with one of these than without."""
+
+    def test(view: View) -> Seen | None:
+        found = [fact for fact in view.facts.all("quality_ratio") if fact.scope in subjects]
+        low = [fact for fact in found if float(fact.value) <= _WORSE]
+        return _seen(f"{float(low[0].value):.2f} x the score without", low[0]) if low else None
 
     return test
 

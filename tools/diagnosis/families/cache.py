@@ -198,6 +198,7 @@ ENTRIES = (
         "Prefixes that come back were evicted in between: the traffic of an hour is larger than the GPU pool.",
         for_=(
             Clue(3, both(_fell, _evicted), "hits fell while evictions rose"),
+            Clue(2, both(fell("hit_share_of_lines", 0.4), lacks(_fell)), "later lines find less than earlier ones"),
             Clue(2, either(_fell, symptom("hit_rate_fell")), "the share of cached tokens fell"),
             Clue(
                 2,
@@ -239,7 +240,11 @@ ENTRIES = (
                 2,
                 lacks(
                     either(
-                        _fell, _HITS_FALL, _evicted, symptom("hit_rate_fell", "forgets_conversations", "hit_rate_low")
+                        _fell,
+                        _HITS_FALL,
+                        fell("hit_share_of_lines", 0.4),
+                        _evicted,
+                        symptom("hit_rate_fell", "forgets_conversations", "hit_rate_low"),
                     )
                 ),
                 "no sign that prefixes are lost",
@@ -339,6 +344,11 @@ ENTRIES = (
                 4,
                 both(either(flag("--dp-size"), flag("--enable-dp-attention"), symptom("several_replicas")), _MISSES),
                 "prefixes are not found behind several ranks or replicas",
+            ),
+            Clue(
+                3,
+                both(fact("missed_on_rank"), lacks(_evicted)),
+                "a prompt finds nothing on one rank where a rank has a prefix of that length",
             ),
             Clue(2, symptom("routed_round_robin"), "requests are spread without regard to prefixes"),
         ),

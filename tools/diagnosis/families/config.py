@@ -252,6 +252,7 @@ ENTRIES = (
                             "hicache_size_unsupported",
                             "hicache_needs_unified_tree",
                             "fp8_refused",
+                            "no_kernel_for_gpu",
                         )
                     ),
                 ),

@@ -21,7 +21,7 @@ from tools.diagnosis.clues import (
     symptom,
 )
 from tools.diagnosis.conditions import DRAFT
-from tools.diagnosis.measured import slower_with
+from tools.diagnosis.measured import slower_with, stands_in, worse_with
 from tools.diagnosis.model import Actions, Proposal, Question
 from tools.diagnosis.view import View
 
@@ -179,6 +179,30 @@ def _fewer_workers(view: View) -> Actions:
 
 
 _CHUNK: Forbidden = ("lower", "--chunked-prefill-size", "the helpers, not the model, take the memory")
+
+
+_IN_IMAGE_PROCESSOR = either(
+    stands_in("_preprocess", "preprocess", "resize", "rescale_and_normalize", file="image_processing"),
+    stands_in("process_mm_data", "process_mm_data_async", "process_and_combine_mm_data"),
+)
+
+
+def _two_processes(view: View) -> Seen | None:
+    """Two processes each hold more than 2 GiB of the GPU whose allocation failed."""
+    found = [one for one in view.facts.all("gpu_process_mib") if float(one.value) >= 2048]
+    if len({one.scope for one in found}) < 2:
+        return None
+    return Seen(f"{len(found)} processes", (found[-1].source,))
+
+
+def _helpers_on_gpu(view: View) -> Seen | None:
+    """Two or more processes on the first GPU are no schedulers."""
+    found = [
+        one
+        for one in view.facts.all("gpu_process")
+        if "scheduler" not in str(one.value).lower() and one.scope.startswith("gpu0")
+    ]
+    return Seen(f"{len(found)} beside the scheduler", (found[0].source,)) if len(found) >= 2 else None
 
 
 def _frontend_on_gpu(view: View) -> Seen | None:
@@ -406,6 +430,11 @@ ENTRIES = (
                 "the output is wrong with an FP8 cache",
             ),
             Clue(5, said("fp8_refused"), "the type is refused"),
+            Clue(
+                5,
+                both(_FP8, worse_with("kv_dtype"), lacks(symptom("garbled_output"))),
+                "measured with both types, the answers are worse with FP8",
+            ),
             Clue(2, both(_FP8, symptom("accept_fell")), "drafts are no longer accepted with an FP8 cache"),
         ),
         against=(
@@ -472,6 +501,7 @@ ENTRIES = (
             ),
             Clue(2, both(_WORKERS, symptom("gpu0_processes")), "helpers are listed on the first GPU"),
             Clue(1.5, above("gpu0_extra_mib", 1024), "the first GPU is fuller"),
+            Clue(4, both(_helpers_on_gpu, _WORKERS), "tokenizer workers hold memory on a GPU"),
         ),
         against=(
             Clue(3, both(symptom("images"), lacks(_WORKERS)), "the model takes images, and there is one tokenizer"),
@@ -498,6 +528,16 @@ ENTRIES = (
                 4,
                 both(above("gpu0_extra_mib", 1024), symptom("images", "image_work"), lacks(_WORKERS)),
                 "the first GPU holds more than the others, and images are served",
+            ),
+            Clue(
+                7,
+                both(_IN_IMAGE_PROCESSOR, said("cuda_oom"), lacks(_WORKERS)),
+                "memory ran out in the image processor, which runs beside the model on the first GPU",
+            ),
+            Clue(
+                3,
+                both(_IN_IMAGE_PROCESSOR, _two_processes),
+                "a second process holds gigabytes of that GPU",
             ),
             Clue(
                 3,

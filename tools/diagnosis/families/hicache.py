@@ -881,6 +881,11 @@ ENTRIES = (
                 both(flag("--hicache-write-policy", "write_back"), _WAITS_IN_EVICTION),
                 "the scheduler stands in an eviction",
             ),
+            Clue(
+                4,
+                both(flag("--hicache-write-policy", "write_back"), metric_at_least("eviction_duration_seconds", 1)),
+                "evictions take seconds",
+            ),
         ),
         neighbours=(("hicache.l3_slower_than_recompute", "there reading waits, here eviction does"),),
         settle=Question("Do stalls coincide with evictions?", "eviction_duration_seconds"),

@@ -546,6 +546,7 @@ ENTRIES = (
                 "free GPU memory shrinks with every request",
             ),
             Clue(2, symptom("creeps"), "free GPU memory shrinks with time"),
+            Clue(4, both(fell("gpu_free", 0.8), steady("gpu_free")), "free GPU memory was measured to shrink"),
         ),
         act=lambda view: plan(
             upgrade("later versions use a buffer of fixed size"),
@@ -706,6 +707,7 @@ ENTRIES = (
                 "nothing runs, the pool is empty, and many wait",
             ),
             Clue(4, both(_starved, lacks(flag("--max-running-requests"))), "hardly anything runs and very many wait"),
+            Clue(2, both(_starved, said("retraction")), "it began with a retraction"),
             Clue(
                 4,
                 both(symptom("hangs"), symptom("small_limit"), lacks(symptom("overlap"))),
@@ -732,6 +734,11 @@ ENTRIES = (
                 "the window pool fills with speculative decoding while the full pool has room",
             ),
             Clue(2, both(SPECULATES, symptom("sliding_window"), symptom("single_request")), "one request alone"),
+            Clue(
+                3,
+                both(SPECULATES, fact("window_holds_all_tokens")),
+                "the window pool holds as many tokens as the full one: none was freed",
+            ),
         ),
         act=_free_window,
         settle=Question("Does #swa token equal #full token of one long request?", "decode lines: full and swa tokens"),

@@ -15,9 +15,9 @@ from tools.host.parsers.incident import (
     failures,
     figures,
     launch,
+    load_lines,
     measured,
     messages,
-    prefill_lines,
     stacks,
     symptoms,
 )
@@ -57,7 +57,7 @@ def parse_text(evidence: Evidence) -> tuple[Fact, ...]:
             figures.read(page, line, number, said)
     failures.read_phase(page, lines, told, grade)
     stacks.read(page, told, grade)
-    prefill_lines.read(page, lines, grade)
+    load_lines.read(page, lines, grade)
     if prose:
         measured.read(page, lines, said)
         containers.read(page, lines, said)

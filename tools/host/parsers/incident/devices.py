@@ -19,6 +19,8 @@ _SLASHED: Final = re.compile(
 _GPU_WORDS: Final = re.compile(r"nvidia-smi|gpus?\b|cards?\b|vram|device", re.I)
 _HELD: Final = re.compile(r"(?:gpu|cuda:|card|device) ?(\d+)\b[^\d\n]{0,24}?(\d+(?:\.\d+)?) ?(GB|GiB|MiB)\b", re.I)
 _FREE_WORDS: Final = re.compile(r"\bfree\b|avail", re.I)
+_PROCESS: Final = re.compile(r"\|\s+(\d+)\s+\S+\s+\S+\s+(\d+)\s+C\S*\s+(\S.*?)\s+(\d+)MiB")
+_HOLDS: Final = re.compile(r"Process (\d+) has (\d+(?:\.\d+)?) (GiB|MiB) memory in use")
 _MIB: Final = {"mib": 1.0, "gib": 1024.0, "gb": 1024.0}
 
 _PINNED: Final = re.compile(
@@ -47,6 +49,12 @@ def read(page: Page, lines: Sequence[str], grade: Grade) -> None:
         if row := _LINK_ROW.match(line):
             for link in _LINKS.findall(row.group(1)):
                 page.add("gpu_link", link, number, grade=grade)
+        if found := _PROCESS.search(line):
+            scope = f"gpu{found.group(1)}:{found.group(2)}"
+            page.add("gpu_process_mib", int(found.group(4)), number, scope=scope, grade=grade)
+            page.add("gpu_process", found.group(3), number, scope=scope, grade=grade)
+        for pid, size, unit in _HOLDS.findall(line):
+            page.add("gpu_process_mib", int(float(size) * _MIB[unit.lower()]), number, scope=f"gpu:{pid}", grade=grade)
         _lists(page, line, number, grade)
         if not _FREE_WORDS.search(line) and "Tried to allocate" not in line:
             for index, amount, unit in _HELD.findall(line):

@@ -100,6 +100,12 @@ def _usage(page: Page, line: str, number: int, grade: Grade) -> None:
         page.add("symptom", True, number, scope="prefill_outnumbers_decode", grade=grade)
 
 
+_EVICTION: Final = re.compile(
+    r"eviction_duration_seconds\b(?:.{0,30}[ =:])(\d+(?:\.\d+)?)\s*$|eviction (?:takes|took)\D{0,20}(\d+(?:\.\d+)?) ?s\b",
+    re.I,
+)
+
+
 def _limits(page: Page, line: str, number: int, grade: Grade) -> None:
     if found := _LIMIT.search(line):
         page.add("running_limit", int(found.group(1)), number, grade=grade)
@@ -116,6 +122,10 @@ def _limits(page: Page, line: str, number: int, grade: Grade) -> None:
         page.add("kv_pool", int(amount), number, grade=grade)
     if found := _SLOTS_USED.search(line):
         page.add("state_slots_used", int(found.group(1) or found.group(2)), number, grade=grade)
+    if found := _EVICTION.search(line):
+        page.add(
+            "metric", float(found.group(1) or found.group(2)), number, scope="eviction_duration_seconds", grade=grade
+        )
     if found := _STATE_CAP.search(line):
         page.add("state_cap", int(found.group(1)), number, grade=grade)
         page.add("state_cap", int(found.group(2)), number, scope="slots_per_request", grade=grade)

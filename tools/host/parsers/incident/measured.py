@@ -45,13 +45,13 @@ _GIB: Final = {
 }
 _COLUMNS: Final = re.compile(r"\s{2,}|\t| ?\| ?|(?<=\w),\s*")
 _CLOCK: Final = re.compile(r"\d{1,2}:\d\d(?::\d\d)?|\d{4}-\d\d-\d\d")
-_TIME_WORDS: Final = re.compile(r"\b(?:after|at|in|by|day|hours?|h|min(?:utes)?)\b", re.I)
+_SERVER: Final = re.compile(r"#running-req|mem usage=|elapsed=|available_gpu_mem=")  # lines that other parsers read
 
 
 def read(page: Page, lines: Sequence[str], grade: Grade) -> None:
     """Series and comparisons of one text, by its lines."""
     for number, line in enumerate(lines, 1):
-        if len(line) > 600 or "#running-req" in line:
+        if len(line) > 600 or _SERVER.search(line):
             continue
         if not _table(page, lines, number, grade):
             _row(page, line, number, grade)
@@ -129,11 +129,16 @@ def _figures(name: str, text: str) -> list[float]:
     """Figures of the quantity's own kind: where some carry its unit, those that do not are counts or hours."""
     text = _CLOCK.sub(" ", text)
     found = [(each.group(1), (each.group(2) or "").lower()) for each in _FIGURE.finditer(text)]
-    wanted = {"hit_share": ("%", "percent"), "accept_share": ("%", "percent"), "rss_gib": tuple(_GIB)}.get(name)
+    wanted = {
+        "hit_share": ("%", "percent"),
+        "accept_share": ("%", "percent"),
+        "rss_gib": tuple(_GIB),
+        "gpu_free": tuple(_GIB),
+    }.get(name)
     if wanted is not None:
         if any(unit in wanted for _, unit in found):
             found = [(amount, unit) for amount, unit in found if unit in wanted]
-        elif name == "rss_gib":
+        elif name in ("rss_gib", "gpu_free"):
             return []
         else:
             found = [(amount, unit) for amount, unit in found if "." in amount and float(amount) <= 1]
@@ -167,6 +172,9 @@ _ABOUT: Final = re.compile(
     r"tok\w*(?:/s| per second)|\btps\b|t/s|throughput|ttft|tpot|itl|latency|wall|duration|took|elapsed|took|seconds|first token|\d ?s\b|\bms\b|speed",
     re.I,
 )
+_SCORED: Final = re.compile(
+    r"gsm-?8k|mmlu|gpqa|aime|humaneval|accuracy|\bscores?\b|\beval\w*|pass@|exact match|needle", re.I
+)
 _FASTER_IS_MORE: Final = re.compile(r"tok\w*(?:/s|ps| per| a)|\btps\b|t/s|throughput|req\w*/s|it/s|speed", re.I)
 _WITHOUT: Final = re.compile(
     r"\bwithout\b|\bw/o\b|\boff\b|disabled|control|baseline|\bbefore\b|\bauto\b|\bbf16\b|bfloat16|\bfp16\b|\bno (?:hicache|cache|tier|host|l3|store|draft|spec\w*)\b|\bplain\b|\bnone\b|was\b|recomput\w+|write_through_selective",
@@ -190,7 +198,8 @@ _PARTS: Final = re.compile(
 
 
 def _comparison(page: Page, line: str, number: int, grade: Grade) -> None:
-    if not _ABOUT.search(line):
+    scored = _SCORED.search(line) is not None
+    if not scored and not _ABOUT.search(line):
         return
     subject = next((name for name, pattern in _SUBJECTS if pattern.search(line)), "")
     pair = _BOTH.search(line)
@@ -205,8 +214,8 @@ def _comparison(page: Page, line: str, number: int, grade: Grade) -> None:
         first, second = found
     if not first or not second:
         return
-    ratio = first / second if _FASTER_IS_MORE.search(line) else second / first
-    page.add("speed_ratio", round(ratio, 3), number, scope=subject, grade=grade)
+    ratio = first / second if scored or _FASTER_IS_MORE.search(line) else second / first
+    page.add("quality_ratio" if scored else "speed_ratio", round(ratio, 3), number, scope=subject, grade=grade)
 
 
 def _sides(line: str) -> tuple[float, float] | None:

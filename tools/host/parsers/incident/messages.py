@@ -138,7 +138,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "no_kernel_for_gpu",
-        r"unsupported architecture|no kernel image is available|not (?:supported|implemented|available) (?:on|for) (?:this )?(?:sm\s?_?\d+|gpu|device|architecture|compute capability)|requires? sm\s?_?\d+|only supported on (?:hopper|blackwell|sm)|unsupported (?:gpu|compute capability|sm)|sm_?1[0-2]\d\w? (?:is )?(?:not|un)|requires (?:a )?(?:hopper|blackwell)",
+        r"unsupported architecture|no kernel image is available|not (?:supported|implemented|available) (?:on|for) (?:this )?(?:sm\s?_?\d+|gpu|device|architecture|compute capability)|requires? sm\s?(?:_|[<>=]+ ?)?\d+|only supported on (?:hopper|blackwell|sm)|unsupported (?:gpu|compute capability|sm)|sm_?1[0-2]\d\w? (?:is )?(?:not|un)|requires (?:a )?(?:hopper|blackwell)",
     ),
     ("moe_pair_missing", r"pre-?permute function|is not registered"),
     (

@@ -215,7 +215,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "stalls",
-        r"\bstalls?\b|stalling|stutter\w*|freez\w*|hiccup|pauses?|one (?:decode|batch) (?:every|per) \d|gaps? (?:of|between)|come to a halt",
+        r"(?:nobody|no ?one|none) gets? (?:a |any )?(?:tokens?|words?|answers?|output).{0,60}(?:seconds?|minutes?)|nothing (?:comes )?for (?:\w+ ){1,3}seconds|\bstalls?\b|stalling|stutter\w*|freez\w*|hiccup|pauses?|one (?:decode|batch) (?:every|per) \d|gaps? (?:of|between)|come to a halt",
     ),
     (
         "one_tenant",
@@ -248,7 +248,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     # cache reuse
     (
         "forgets_conversations",
-        r"(?:come|comes|came|coming|return|returns|returned|returning)\b(?: back)?.{0,60}(?:wait|slow|cold|as if (?:they|it|he|she) (?:were|was)|like new|from scratch|again)|(?:second|next|later|repeat) (?:visit|turn|request|question|call).{0,40}(?:cold|same as|as slow|from scratch|recomput)|follow-?ups?.{0,60}(?:slow|scratch|cold|recomput|full)|(?:go|come|went|came|gets?|going) back to (?:a |an |the )?(?:conversation|chat|session|older|earlier)|forgets?|(?:older|old|earlier|previous|first|returning) (?:conversation|chat|session|prefix)\w*.{0,60}(?:slow|cold|again|recomput|evict|lost|gone|miss|first token|full prefill)|re-?query after|comput\w+ (?:a?new|afresh)|(?:recomput\w+|prefill\w*|re-?read\w*) (?:again|from scratch|everything|the whole|old context)|comput\w+ (?:again|from scratch)|as if .{0,30}\b(?:new|unseen|fresh)\b|evict\w* .{0,30}(?:prefix|conversation)|turn .{0,20}(?:as slow|cold)|conversations? .{0,30}evicted",
+        r"(?:come|comes|came|coming|return|returns|returned|returning)\b(?: back)?.{0,60}(?:wait|slow|cold|as if (?:they|it|he|she) (?:were|was)|like new|from scratch|again)|(?:second|next|later|repeat) (?:visit|turn|request|question|call).{0,40}(?:cold|same as|as slow|from scratch|recomput)|follow-?ups?.{0,60}(?:slow|scratch|cold|recomput|full)|(?:go|come|went|came|gets?|going) back to (?:a |an |the )?(?:conversation|chat|session|older|earlier)|forgets?|(?:older|old|earlier|previous|first|returning) (?:conversation|chat|session|prefix)\w*.{0,60}(?:slow|cold|again|recomput|evict|lost|gone|miss|first token|full prefill)|re-?query after|comput\w+ (?:a?new|afresh)|(?:recomput\w+|prefill\w*|re-?read\w*) (?:the |its |a )?(?:whole |entire |old )?(?:chat|conversation|history|context|dialog\w*)\b|(?:recomput\w+|prefill\w*|re-?read\w*) (?:again|from scratch|everything|the whole|old context)|comput\w+ (?:again|from scratch)|as if .{0,30}\b(?:new|unseen|fresh)\b|evict\w* .{0,30}(?:prefix|conversation)|turn .{0,20}(?:as slow|cold)|conversations? .{0,30}evicted",
     ),
     (
         "hit_rate_low",
@@ -335,7 +335,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "pinning_slow",
-        r"pin(?:ning|s)?\b.{0,50}(?:takes?|minutes|min\b|hour|slow)|(?:hour|minutes|min) .{0,40}pinn|start-?up takes (?:an )?(?:hour|\d+ min)",
+        r"(?:hours?|minutes?)\b.{0,60}\b(?:in|for|on) (?:the )?(?:host pools?|host memory|registration|registering|pinn\w+)|(?:host pools?|registration|registering)\b.{0,40}(?:takes?|took|needs?) .{0,20}(?:minutes|hour)|pin(?:ning|s)?\b.{0,50}(?:takes?|minutes|min\b|hour|slow)|(?:hour|minutes|min) .{0,40}pinn|start-?up takes (?:an )?(?:hour|\d+ min)",
     ),
     ("huge_pages", r"huge ?pages?|hugepage|shmem_enabled|\bthp\b"),
     (
@@ -378,7 +378,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "quality_drop",
-        r"(?:quality|accuracy|score|gsm8k|eval\w*).{0,30}(?:drop\w*|fell|falls?|worse|lower|collaps\w*|degrad\w*|->)",
+        r"(?:quality|accuracy|scores?|eval\w*)\b.{0,20}\bfrom \d[\d.]* ?%? to \d|(?:quality|accuracy|score|gsm8k|eval\w*).{0,30}(?:drop\w*|fell|falls?|worse|lower|collaps\w*|degrad\w*|->)",
     ),
     (
         "repeats_token",
@@ -417,7 +417,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     # hangs
     (
         "hangs",
-        r"stands? still|st(?:ood|ays?) still|\(nothing for \d+|no (?:more )?tokens? (?:comes?|any ?more|appears?)|gpus? (?:is |are |stands? )?at 0 ?%|py-spy|waits? (?:in|on) (?:the )?\w*(?:queue|lock|result|event|barrier)|never answers?|no further (?:responses?|output|requests?)|nothing (?:comes|happens|more)|goes silent|stops? (?:serving|generating)|\bhangs?\b|\bhung\b|hanging|deadlock\w*|stuck\b|never (?:ends|completes?|finish\w*|returns?|answers?|comes? back|responds?)|frozen|freezes|just sits|no (?:progress|response|answer)|stops? (?:responding|answering)|unresponsive",
+        r"last (?:log )?lines? (?:is|was) .{0,25}(?:minutes?|hours?) (?:old|ago)|no (?:new )?(?:log )?(?:lines?|output) for (?:\w+ )?(?:\d+|minutes|hours)|tp ?\d never starts|at full load, no|stands? still|st(?:ood|ays?) still|\(nothing for \d+|no (?:more )?tokens? (?:comes?|any ?more|appears?)|gpus? (?:is |are |stands? )?at 0 ?%|py-spy|waits? (?:in|on) (?:the )?\w*(?:queue|lock|result|event|barrier)|never answers?|no further (?:responses?|output|requests?)|nothing (?:comes|happens|more)|goes silent|stops? (?:serving|generating)|\bhangs?\b|\bhung\b|hanging|deadlock\w*|stuck\b|never (?:ends|completes?|finish\w*|returns?|answers?|comes? back|responds?)|frozen|freezes|just sits|no (?:progress|response|answer)|stops? (?:responding|answering)|unresponsive",
     ),
     ("first_request_hangs", r"first request (?:never|hangs?|does not)|never returns"),
     (
