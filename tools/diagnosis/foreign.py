@@ -7,6 +7,7 @@ another engine means which word of SGLang, and what SGLang itself renamed.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from tools.diagnosis.changes import step
 from tools.diagnosis.model import Proposal
@@ -92,13 +93,14 @@ def _instead(view: View, name: str) -> list[Proposal]:
         return [step(view, "set", other, kept, f"SGLang's word for {name}"), *gone] if other else gone
     if name in RENAMED and not view.before(*RENAMED[name][0]):
         return [
-            step(view, "set", new, kept if to is None else to, f"the new name of {name}")
+            replace(step(view, "set", new, kept if to is None else to, f"the new name of {name}"), from_=None)
             for new, to in RENAMED[name][1]
         ] or [step(view, "remove", name, None, "it is gone")]
     meant = _meant(view, name)
     if meant:
         why = f"{name} is the beginning of several options now; this one is what it was"
-        return [step(view, "set", meant, kept, why), step(view, "remove", name, None, "it says no longer which")]
+        new = replace(step(view, "set", meant, kept, why), from_=None)  # typed under its old name only
+        return [new, step(view, "remove", name, None, "it says no longer which")]
     if "_" in name and not nearest:
         nearest = name.replace("_", "-")
     if nearest:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from tools.diagnosis.changes import FRACTION, Forbidden, lower_fraction, plan, raise_fraction, scale, step, upgrade
 from tools.diagnosis.clues import (
@@ -349,12 +350,15 @@ def _same_roles(view: View) -> Actions:
         sizes = sorted({int(size) for size in view.all_typed("--tp-size") if size.isdigit()})
         to = sizes[-1] if sizes else "the same on both roles"
         why = "this transfer does not convert between parallel sizes; both roles take the same one"
-        changes.append(step(view, "set", "--tp-size", to, why))
+        # Two commands with two values: neither is the one in force.
+        changes.append(replace(step(view, "set", "--tp-size", to, why), from_=None))
     for name in ("--page-size", "--kv-cache-dtype"):
         if _differ(view, name) and not changes:
             values = view.all_typed(name)
             to_ = values[0] if values else "the same on both roles"
-            changes.append(step(view, "set", name, to_, "the roles must agree on what is transferred"))
+            changes.append(
+                replace(step(view, "set", name, to_, "the roles must agree on what is transferred"), from_=None)
+            )
     if len(set(view.all_typed("--context-length"))) > 1 or symptom("stragglers")(view) or not changes:
         lengths = [int(value) for value in view.all_typed("--context-length") if value.isdigit()]
         changes.append(
