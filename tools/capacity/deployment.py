@@ -139,7 +139,7 @@ class Deployment:
             return None
         try:
             found = json.loads(str(facts[-1].value))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ConfigUnreadable(f"the model's config.json is not JSON: {error}.") from error
         if not isinstance(found, dict):
             raise ConfigUnreadable("the model's config.json is not an object.")

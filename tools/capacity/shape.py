@@ -24,6 +24,7 @@ _CONTEXT_KEYS = (
     "model_max_length",
     "max_position_embeddings",
 )
+_BEYOND_REASON = 1 << 40
 # What the config classes fill in where a nested text part of that type leaves it out.
 _LEFT_OUT: Mapping[str, Config] = {
     "gemma3_text": {
@@ -149,8 +150,8 @@ class ModelShape:
         Raises ConfigUnreadable where a dimension is missing or is no number.
         """
         try:
-            return cls._read(config, draft)
-        except (ValueError, TypeError, KeyError, ZeroDivisionError, AttributeError, OverflowError) as error:
+            return _possible(cls._read(config, draft))
+        except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
             raise ConfigUnreadable(
                 f"config.json has a dimension that cannot be read ({error}).", "Give the config.json of the model."
             ) from error
@@ -202,6 +203,21 @@ class ModelShape:
         if self.sliding is None:
             return self
         return replace(self, sliding=None, full=_joined(self.full, self.sliding))
+
+
+def _possible(shape: ModelShape) -> ModelShape:
+    """The shape, if a machine could hold it. Raises ValueError for rows of nothing and for sizes beyond reason."""
+    rows = [shape.full.elements_per_token(1), shape.sliding.elements_per_token(1) if shape.sliding else 0]
+    state = shape.state.bytes_per_request(1) if shape.state else 1
+    vision = (shape.vision.layers, shape.vision.hidden) if shape.vision else (1, 1)
+    sizes = (*rows, state, *vision, shape.layers, shape.hidden, shape.attention_heads, shape.context_len)
+    if min(rows) < 0 or sum(rows) <= 0 or state <= 0 or min(vision) <= 0:
+        raise ValueError("a layer that keeps nothing, or less")
+    if max(*sizes, shape.vocabulary, shape.window, shape.index_bytes) > _BEYOND_REASON:
+        raise ValueError("a size beyond reason")
+    if not 0 <= shape.attention_weight_elements <= _BEYOND_REASON * 1024:
+        raise ValueError("attention weights beyond reason")
+    return shape
 
 
 def text_part(config: Config) -> Config:
