@@ -211,7 +211,8 @@ def _possible(shape: ModelShape) -> ModelShape:
     state = shape.state.bytes_per_request(1) if shape.state else 1
     vision = (shape.vision.layers, shape.vision.hidden) if shape.vision else (1, 1)
     sizes = (*rows, state, *vision, shape.layers, shape.hidden, shape.attention_heads, shape.context_len)
-    if min(rows) < 0 or sum(rows) <= 0 or state <= 0 or min(vision) <= 0:
+    heads = [part.kv_heads for part in (shape.full, shape.sliding) if isinstance(part, Heads)]
+    if min(rows) < 0 or sum(rows) <= 0 or state <= 0 or min(*vision, *heads) <= 0:
         raise ValueError("a layer that keeps nothing, or less")
     if max(*sizes, shape.vocabulary, shape.window, shape.index_bytes) > _BEYOND_REASON:
         raise ValueError("a size beyond reason")

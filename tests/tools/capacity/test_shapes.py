@@ -424,3 +424,8 @@ def test_fp8_rows_of_an_indexer_model_by_backend_and_gpu(
     version: str, backends: tuple[str, ...], capability: tuple[int, ...], rocm: bool, raw: bool
 ) -> None:
     assert versions.dsa_fp8_is_raw(version, backends, capability, rocm) is raw
+
+
+def test_no_heads_at_all_are_refused() -> None:
+    with pytest.raises(ConfigUnreadable, match="keeps nothing"):
+        ModelShape.from_config(LLAMA | {"num_key_value_heads": 0})
