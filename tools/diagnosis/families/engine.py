@@ -338,12 +338,15 @@ def _same_roles(view: View) -> Actions:
     state = any("component" in str(one.value) for one in view.facts.all("message", "pd_state_mismatch"))
     if symptom("draft_on_one_role")(view) or state:
         changes.append(
-            step(
-                view,
-                "set",
-                "--speculative-algorithm",
-                view.typed("--speculative-algorithm") or "EAGLE",
-                "the same speculative flags on both roles; the draft's layers take part in the transfer",
+            replace(
+                step(
+                    view,
+                    "set",
+                    "--speculative-algorithm",
+                    view.typed("--speculative-algorithm") or "EAGLE",
+                    "the same speculative flags on both roles; the draft's layers take part in the transfer",
+                ),
+                from_=None,
             )
         )
     if _differ(view, "--tp-size") and not changes:
