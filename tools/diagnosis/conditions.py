@@ -115,6 +115,24 @@ def at_prefill_budget(view: View) -> Seen | None:
     return Seen(f"{usual:g} new tokens a batch, the budget is {budget:g}", sources)
 
 
+def fills_chunk(view: View) -> Seen | None:
+    """Prefill batches are as large as the chunk allows, so prompts wait for computation and not for admission."""
+    chunk = view.number("chunk_adjusted") or view.number("chunked_prefill_size") or view.value("--chunked-prefill-size")
+    usual = view.number("new_tokens_p50")
+    if not chunk or usual is None or usual < 0.95 * chunk:
+        return None
+    return Seen(f"{usual:g} new tokens a batch, chunks of {chunk:g}", view.sources("new_tokens_p50"))
+
+
+def state_outweighs_kv(view: View) -> Seen | None:
+    """Recurrent state was given more than twice the memory of KV, with many slots for each request allowed."""
+    state, kv = view.number("state_pool_gib"), view.number("kv_pool_gib")
+    slots, limit = view.number("state_slots"), view.number("running_limit")
+    if state is None or not kv or state < 2 * kv or (slots and limit and slots < 16 * limit):
+        return None
+    return Seen(f"{state:g} GiB of state, {kv:g} GiB of KV", view.sources("state_pool_gib", "kv_pool_gib"))
+
+
 def known_foreign(view: View) -> Seen | None:
     """A flag stands there that another engine has, as typed or as refused."""
     found = [

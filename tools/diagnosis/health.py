@@ -26,6 +26,7 @@ _HARMLESS = frozenset(
         "deprecated_parser",
         "running_reduced_by_kv",
         "graph_progress",
+        "nccl_init",
         "input_too_long",
         "retraction",  # how often decides, which is a check of its own
     )

@@ -42,6 +42,7 @@ from tools.diagnosis.conditions import (
     pinned,
     pool_carries_no_more,
     rejected_input,
+    state_outweighs_kv,
 )
 from tools.diagnosis.model import Actions, Do, Proposal, Question
 from tools.diagnosis.sums import slots_that_fit
@@ -285,6 +286,7 @@ ENTRIES = (
             ),
         ),
         against=(
+            Clue(5, state_outweighs_kv, "recurrent state was given the memory"),
             Clue(2, SWA, "the model splits its memory over two pools"),
             Clue(3, phase("prefill", "decode", "graph_capture"), "an allocation failed, nothing was refused"),
             Clue(4, _card_half_empty, "the card has room that the pool was not given"),

@@ -15,6 +15,7 @@ from tools.diagnosis.clues import (
     both,
     either,
     fact,
+    lacks,
     said,
     setting_above,
     symptom,
@@ -25,6 +26,7 @@ from tools.diagnosis.conditions import (
     IDLE_CACHE,
     NEVER_CAME_UP,
     WAITING,
+    state_outweighs_kv,
 )
 from tools.diagnosis.model import Actions, Question
 from tools.diagnosis.view import View
@@ -77,6 +79,9 @@ def _raise_state(view: View) -> Actions:
         ),
         expected=(("a higher cap in the line about the state cache", "boot log"),),
     )
+
+
+_KV_SHORT = either(FULL_CACHE, symptom("pool_small", "input_refused"), said("input_too_long"))
 
 
 def _slots_unused(view: View) -> Seen | None:
@@ -139,7 +144,12 @@ ENTRIES = (
             Clue(4, either(fact("state_cap"), said("state_pool_too_small")), "the state cache limits requests"),
             Clue(
                 4,
-                both(HYBRID, WAITING, either(IDLE_CACHE, above("usage_max", 0.7, "state"))),
+                both(
+                    HYBRID,
+                    WAITING,
+                    either(IDLE_CACHE, above("usage_max", 0.7, "state")),
+                    lacks(below("usage_max", 0.6, "state")),
+                ),
                 "requests wait for state while KV has room",
             ),
             Clue(1.5, both(HYBRID, symptom("few_running")), "few run on a model with state slots"),
@@ -172,7 +182,7 @@ ENTRIES = (
                 4,
                 both(
                     HYBRID,
-                    either(FULL_CACHE, symptom("pool_small", "input_refused"), said("input_too_long")),
+                    _KV_SHORT,
                     either(
                         below("usage_max", 0.5, "state"),
                         symptom("state_idle"),
@@ -184,6 +194,7 @@ ENTRIES = (
             ),
             Clue(3, both(symptom("state_idle"), HYBRID), "most state slots are never used"),
             Clue(4, _slots_unused, "many state slots were never in use"),
+            Clue(5, both(state_outweighs_kv, _KV_SHORT), "state holds more memory than the KV that is short"),
             Clue(2, both(HYBRID, symptom("pool_small")), "a small KV pool on a model with state slots"),
         ),
         against=(Clue(3, said("state_caps_running"), "the slots limit requests"), Clue(2, IDLE_CACHE, "KV has room")),

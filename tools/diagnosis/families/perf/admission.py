@@ -18,27 +18,20 @@ from tools.diagnosis.clues import (
     flag,
     lacks,
     said,
+    setting_above,
     symptom,
 )
 from tools.diagnosis.conditions import (
-    DP_ATTENTION,
     IDLE_CACHE,
+    QUEUED,
     WAITING,
     at_prefill_budget,
     below_limit,
+    fills_chunk,
     pinned,
 )
 from tools.diagnosis.model import Actions, Proposal, Question
 from tools.diagnosis.view import View
-
-
-def _fills_chunk(view: View) -> Seen | None:
-    """Prefill batches are as large as the chunk allows, so prompts wait for computation and not for admission."""
-    chunk = view.number("chunked_prefill_size") or view.value("--chunked-prefill-size")
-    usual = view.number("new_tokens_p50")
-    if not chunk or usual is None or usual < 0.95 * chunk:
-        return None
-    return Seen(f"{usual:g} new tokens a batch, chunks of {chunk:g}", view.sources("new_tokens_p50"))
 
 
 def _nothing_runs(view: View) -> Seen | None:
@@ -122,6 +115,18 @@ def _radix_on(view: View) -> Actions:
     )
 
 
+# What else holds requests back: the server or a flag says so, or another pool is measured to be full.
+_OTHER_WALL = either(
+    said("state_caps_running", "running_reduced_by_kv"),
+    flag("--disable-radix-cache"),
+    flag("--enable-prefill-delayer"),
+    above("usage_max", 0.7, "state"),
+    above("usage_max", 0.7, "swa"),
+    symptom("tool_calls"),
+)
+_VERY_CAUTIOUS = setting_above("--schedule-conservativeness", 2)
+
+
 def _conservative(view: View) -> Seen | None:
     value = view.value("--schedule-conservativeness")
     if value is None or value <= 1.0:
@@ -158,26 +163,8 @@ ENTRIES = (
             Clue(
                 4, both(_conservative, either(WAITING, IDLE_CACHE)), "requests wait and admission is set to be cautious"
             ),
-            Clue(
-                3,
-                both(
-                    IDLE_CACHE,
-                    WAITING,
-                    lacks(
-                        either(
-                            both(either(fact("spec_default_reset"), said("spec_default_reset")), lacks(below_limit)),
-                            said("state_caps_running", "running_reduced_by_kv"),
-                            DP_ATTENTION,
-                            flag("--disable-radix-cache"),
-                            flag("--max-mamba-cache-size"),
-                            symptom("hybrid_state", "tool_calls", "slow_decode", "long_prompts"),
-                        )
-                    ),
-                    below_limit,
-                    lacks(flag("--enable-prefill-delayer")),
-                ),
-                "requests wait while the pool has room and no limit binds",
-            ),
+            Clue(3, both(IDLE_CACHE, QUEUED, below_limit, lacks(_OTHER_WALL)), "requests wait, and no limit binds"),
+            Clue(1.5, both(_VERY_CAUTIOUS, QUEUED, below_limit), "and far more is reserved than by default"),
             Clue(1.5, both(IDLE_CACHE, WAITING, lacks(fact("running_limit"))), "requests wait while the pool has room"),
             Clue(1.5, both(symptom("large_max_tokens"), WAITING), "clients ask for long outputs"),
         ),
@@ -185,7 +172,7 @@ ENTRIES = (
             Clue(3, pinned, "running requests stand at their limit"),
             Clue(2, above("usage_p95", 0.9), "the pool is full"),
             Clue(3, _nothing_runs, "nothing runs at all"),
-            Clue(2.5, either(at_prefill_budget, _fills_chunk), "prefill batches are full"),
+            Clue(2.5, either(at_prefill_budget, fills_chunk), "prefill batches are full"),
             Clue(2, symptom("forgets_conversations", "hit_rate_fell", "hit_rate_low"), "what suffers is reuse"),
             Clue(2, said("batch_full_flag"), "another reason is printed"),
             Clue(2, symptom("after_burst", "queue_never_drains", "hangs"), "it never recovers"),

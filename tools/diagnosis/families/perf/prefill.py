@@ -12,6 +12,7 @@ from tools.diagnosis.changes import (
 from tools.diagnosis.clues import (
     Clue,
     Entry,
+    Seen,
     above,
     both,
     either,
@@ -28,9 +29,29 @@ from tools.diagnosis.conditions import (
     QUEUED,
     WAITING,
     at_prefill_budget,
+    fills_chunk,
 )
 from tools.diagnosis.model import Actions, Question
 from tools.diagnosis.view import View
+
+_MANY_CHUNKS = 24  # a prompt of that many makes everyone behind it wait
+_SMALL_CHUNK = 2_048  # tokens; below it a GPU of today is not kept busy
+
+
+def _small_chunk(view: View) -> Seen | None:
+    """What one data-parallel rank prefills at a time."""
+    chunk = view.number("chunk_adjusted") or view.number("chunked_prefill_size")
+    if chunk is None or not 0 < chunk <= _SMALL_CHUNK:
+        return None
+    return Seen(f"chunks of {chunk:g} tokens", view.sources("chunk_adjusted", "chunked_prefill_size"))
+
+
+def _long_prompt_under_way(view: View) -> Seen | None:
+    """One prompt of many chunks: batch after batch is full, and what is still to come is dozens of them."""
+    pending, usual = view.number("pending_tokens_p50"), view.number("new_tokens_p50")
+    if pending is None or not usual or pending < _MANY_CHUNKS * usual or fills_chunk(view) is None:
+        return None
+    return Seen(f"{pending:,.0f} tokens pending in chunks of {usual:g}", view.sources("pending_tokens_p50"))
 
 
 def _chunk_for_all(view: View) -> Actions:
@@ -100,10 +121,16 @@ ENTRIES = (
         for_=(
             Clue(
                 4,
-                both(DP_ATTENTION, either(symptom("prefill_slow", "slow_ttft"), above("queue_p95", 32)), IDLE_CACHE),
+                both(DP_ATTENTION, either(symptom("prefill_slow", "slow_ttft"), both(QUEUED, fills_chunk)), IDLE_CACHE),
                 "prefill crawls under DP attention while the pool is empty",
             ),
-            Clue(3, said("dp_chunk_adjusted"), "the server adjusted the chunk for DP"),
+            Clue(3, both(DP_ATTENTION, fills_chunk, _small_chunk), "every batch is as small as the chunk of a rank"),
+            Clue(1.5, said("dp_chunk_adjusted"), "the server adjusted the chunk for DP"),
+            Clue(
+                2,
+                both(said("dp_chunk_adjusted"), symptom("prefill_slow", "slow_ttft")),
+                "the chunk was divided, and first tokens are late",
+            ),
             Clue(
                 1,
                 both(DP_ATTENTION, setting_below("--chunked-prefill-size", 8192)),
@@ -134,6 +161,11 @@ ENTRIES = (
                     ),
                 ),
                 "everyone waits behind one sender's long prompt",
+            ),
+            Clue(
+                3,
+                both(_long_prompt_under_way, QUEUED, lacks(DP_ATTENTION)),
+                "others wait while one long prompt fills every batch",
             ),
             Clue(
                 2,

@@ -54,6 +54,7 @@ _TRIGGER: Final = re.compile(
 
 # Frames and words of a traceback, most telling first. Frames are SGLang's own (srt/...) unless they are torch's.
 _PHASES: Final[tuple[tuple[str, str], ...]] = (
+    ("warmup", r"_execute_server_warmup|_wait_and_warmup"),  # the whole stack is the self-test
     (
         "load",
         r"create_weights|load_model\b.*|loading (?:the )?(?:model|weights|checkpoint)|while loading|during (?:model |weight )?load(?!ed)|weight_loader|load_weights|get_model\(|initialize_model|process_weights_after_loading|before .{0,12}load weight end",

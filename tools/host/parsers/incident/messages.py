@@ -188,12 +188,13 @@ _HOST: Final = re.compile(
 )
 
 
-_SETTINGS: Final = "ServerArgs("  # the server prints every setting at its start; a setting is no message
+# The server prints every setting at its start, as a class or, later, as a mapping; a setting is no message.
+_SETTINGS: Final = ("ServerArgs(", "server_args=")
 
 
 def read(page: Page, line: str, number: int, grade: Grade) -> None:
     """Every message of the table that this line holds."""
-    if _SETTINGS in line:
+    if any(mark in line for mark in _SETTINGS):
         return
     low = line.lower()
     if not _TRIGGER.search(low):

@@ -113,7 +113,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
         "dies_in_capture",
         r"(?:graph captur|captur\w+ (?:cuda )?graphs?|in (?:graph )?capture|during (?:graph )?capture)",
     ),
-    ("dies_in_warmup", r"warm-?up|self-?test"),
+    ("dies_in_warmup", r"warm(?:ing)?[- ]?up|self-?test"),
     (
         "any_fraction_fails",
         r"(?:whatever|any|every|all) (?:memory )?(?:fraction|value|setting)|no matter|fails for every|same at mem",
@@ -199,7 +199,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "slow_ttft",
-        rf"ttft p\d+ \d\d+(?:\.\d+)? ?s\b|see nothing for|(?:first|initial) (?:word|response|byte|answer|output)s? .{{0,30}}(?:late|slow|minute|seconds|long)|ttft.{{0,20}}\d.{{0,12}}->|(?:forever|ages|so long|very long) to (?:begin|start|answer)|(?:requests?|prompts?) (?:take|need)s? (?:forever|ages|minutes) to|{_TTFT}.{{0,60}}{_SLOW}|{_SLOW}.{{0,30}}{_TTFT}|ttft \d+|first token takes",
+        rf"{_TTFT}.{{0,60}}\d ?(?:m?s|sec\w*|minutes?) (?:->|to) \d|ttft p\d+ \d\d+(?:\.\d+)? ?s\b|see nothing for|(?:first|initial) (?:word|response|byte|answer|output)s? .{{0,30}}(?:late|slow|minute|seconds|long)|ttft.{{0,20}}\d.{{0,12}}->|(?:forever|ages|so long|very long) to (?:begin|start|answer)|(?:requests?|prompts?) (?:take|need)s? (?:forever|ages|minutes) to|{_TTFT}.{{0,60}}{_SLOW}|{_SLOW}.{{0,30}}{_TTFT}|ttft \d+|first token takes",
     ),
     (
         "prefill_slow",
