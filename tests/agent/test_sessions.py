@@ -1,6 +1,7 @@
 """Sessions as a person finds them on disk: whole, damaged, torn, stopped; through every command that reads one.
 
-`SGLSCOUT_TRUNCATIONS=1` cuts a session and its tasks at every byte, not at one in some hundred.
+`SGLSCOUT_TRUNCATIONS=1 pytest -s tests/agent/test_sessions.py -k cut` cuts a session and its tasks at every byte, not
+at one in some hundred; another number cuts at each so many.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from transcripts.store import BLOB_OVER, Store
 
 Json = dict[str, Any]
 Program = Callable[..., Done]
-EVERY = 1 if os.environ.get("SGLSCOUT_TRUNCATIONS") else 431
+EVERY = int(os.environ.get("SGLSCOUT_TRUNCATIONS", "431"))
 SESSION, TASK = "ses_01M8V1HTAZEB2DA2", "ses_01M8V1HVQ0PAAEVZ"
 READING = ("show", "writeup", "resume", "verify")
 
@@ -284,7 +285,7 @@ def test_cut_between_two_records_it_goes_on_to_the_same_end(real: Path, tmp_path
     whole = _path(store, session).read_bytes()
     ends = [number for number, letter in enumerate(whole, 1) if letter == 10]
     undisturbed = program("resume", session, "--json").document
-    for end in ends[3 :: 3 if EVERY == 1 else 17]:
+    for end in ends[3 :: 3 if EVERY < 431 else 17]:
         _path(store, session).write_bytes(whole[:end])
         assert program("show", session).exit == 0
         resumed = program("resume", session, "--json")
