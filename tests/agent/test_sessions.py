@@ -10,6 +10,8 @@ import json
 import os
 import random
 import shutil
+import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -241,8 +243,6 @@ def test_files_of_another_owner_are_refused_in_one_line(tmp_path: Path) -> None:
 
 
 def _plain(home: Path, words: list[str]) -> Done:
-    import subprocess
-
     done = subprocess.run(words, capture_output=True, text=True, env=environment(home), cwd=ROOT, check=False)
     return Done(done.returncode, done.stdout, done.stderr)
 
@@ -376,3 +376,27 @@ def test_a_task_that_died_among_its_searches_makes_them_again(real: Path, tmp_pa
         assert program("resume", task).exit == 0
         again = [record for record in store.read(task) if record["type"] == "reported"]
         assert [each["findings"] for each in again] == [report["findings"]]
+
+
+def test_ctrl_c_is_on_record_and_what_it_stopped_goes_on(tmp_path: Path, program: Program) -> None:
+    process = subprocess.Popen(
+        command("demo", "story", "--events"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(tmp_path),
+        cwd=ROOT,
+    )
+    assert process.stdout is not None
+    for _ in range(10):
+        process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, "Traceback" in err) == (130, False)
+    (row,) = program("sessions", "--json").document["sessions"]
+    assert row["status"] == "stopped"
+    assert Store(tmp_path).read(row["id"])[-1]["reason"] == "stopped by the operator"
+    resumed = program("resume", row["id"], "--json")
+    assert resumed.document["state"] == "concluded"
+    probes = [record["probe"] for record in Store(tmp_path).read(row["id"]) if record["type"] == "evidence"]
+    assert len(probes) == len(set(probes))
