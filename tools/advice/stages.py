@@ -40,10 +40,11 @@ class Restart:
                 f"Not reachable for about {self.seconds:.0f} s (longest of {self.starts}: {self.seconds_most:.0f} s); "
                 f"with a rollback up to {2 * self.seconds_most:.0f} s."
             )
-        running = "Requests running now are not known." if self.running is None else f"{self.running:.0f} requests run"
-        if self.running is not None:
-            running += f" and {self.queued:.0f} wait" if self.queued is not None else ""
-            running += "; they are lost."
+        if self.running is None:
+            running = "Requests running now are not known."
+        else:  # a stopped server drains until the stop timeout: sglang 0.5.9 srt/managers/tokenizer_manager.py:2113
+            waiting = f" and {self.queued:.0f} wait" if self.queued is not None else ""
+            running = f"{self.running:.0f} run{waiting}; unfinished ones are lost."
         cached = (
             "" if not self.cached_tokens else f" Up to {self.cached_tokens:.0f} tokens in the pool are computed anew."
         )
