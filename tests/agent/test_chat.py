@@ -94,7 +94,8 @@ def test_every_command_after_a_diagnosis(tmp_path: Path) -> None:
     with terminal(tmp_path, "chat", "--demo", "slots") as chat:
         _diagnosed(chat)
         session = next(first["id"] for first, _ in Store(tmp_path).heads() if first["role"] == "session")
-        task = next(first["id"] for first, _ in Store(tmp_path).heads() if first["role"] == "task")
+        tasks = [first for first, _ in Store(tmp_path).heads() if first["role"] == "task"]
+        task = next(first["id"] for first in tasks if "host RAM" in first["description"])
         _shows(chat, "/help", "/writeup", "/quit")
         _shows(chat, "/evidence E3:1", "1: index, name, memory.total")
         _shows(chat, "/evidence E999", "no evidence is E999")
