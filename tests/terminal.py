@@ -55,6 +55,14 @@ class Terminal:
             time.sleep(0.05)
         return seen
 
+    def stands_at(self, prompt: str) -> None:
+        """Wait until the prompt stands alone on the last line: what is typed before is echoed wherever output ends."""
+        until = time.monotonic() + DEADLINE_S
+        while not (seen := self.screen.rstrip()).endswith("\n" + prompt.rstrip()):
+            if time.monotonic() > until:
+                raise AssertionError(f"{prompt!r} never stood alone on the last line:\n{seen}")
+            time.sleep(0.05)
+
     def ended(self) -> int:
         """Wait for the program to end; its exit code."""
         seen = self.sees("ended with ")

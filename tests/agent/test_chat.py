@@ -55,7 +55,9 @@ def test_a_terminal_that_cannot_move_its_cursor(tmp_path: Path) -> None:
         chat.enters("why not ratio 8?")
         chat.sees("queued (1): why not ratio 8?")
         chat.sees("716.0 GB of host RAM")
+        chat.stands_at(PROMPT)
         _shows(chat, "/cost", "together: ")
+        chat.stands_at(PROMPT)
         assert _glued(chat) == []
         assert "\x1b" not in chat._tmux("capture-pane", "-p", "-e", "-S", "-", "-t", "chat")
         chat.presses("C-c")

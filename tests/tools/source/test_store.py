@@ -100,7 +100,7 @@ def test_what_is_no_version_is_a_usage_error(version: str, tmp_path: Path) -> No
 def test_a_release_that_is_not_to_be_had_says_what_else_can_be_done(tmp_path: Path) -> None:
     with pytest.raises(SourceUnavailable) as unavailable:
         asyncio.run(obtain("99.9.9", cache=tmp_path))
-    assert "--source" in unavailable.value.hint
+    assert "folder or a .whl file" in unavailable.value.hint
     assert unavailable.value.exit_code == 3
     assert not list((tmp_path / "source").glob(".fetching-*"))
 
