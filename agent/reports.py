@@ -32,16 +32,24 @@ def outcome(identity: str, status: str, text: str) -> str:
     return "\n".join([*lines, "", text]).rstrip() + "\n"
 
 
-def numbered(report: Reported, known: int) -> Reported:
-    """The report with its citations numbered on from those the parent already has."""
+def numbered(report: Reported, known: Iterable[Citation]) -> Reported:
+    """The report with an id for each citation: the one that its place has in `known`, else the next number.
+
+    A task that is continued reports what it found before once more; its lines keep the ids that were shown.
+    """
+    ids = {_place(citation): citation.id for citation in known}
     findings: list[Finding] = []
     for finding in report.findings:
-        citations: list[Citation] = []
-        for citation in finding.citations:
-            known += 1
-            citations.append(citation.model_copy(update={"id": f"S{known}"}))
+        citations = [
+            citation.model_copy(update={"id": ids.setdefault(_place(citation), f"S{len(ids) + 1}")})
+            for citation in finding.citations
+        ]
         findings.append(finding.model_copy(update={"citations": tuple(citations)}))
     return report.model_copy(update={"findings": tuple(findings)})
+
+
+def _place(citation: Citation) -> Citation:
+    return citation.model_copy(update={"id": ""})
 
 
 def shown(report: Reported | None, text: str, prompts: Iterable[str] = ()) -> str:

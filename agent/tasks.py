@@ -252,7 +252,7 @@ class Tasks:
         status, text = await run_task(await self.make(session))
         report = session.case.reports.get(session.id)
         if report is not None:
-            report = numbered(report, len(self.parent.case.citations))
+            report = numbered(report, self.parent.case.citations.values())
             emit(report)
         cited = [citation for finding in report.findings for citation in finding.citations] if report else []
         emit(

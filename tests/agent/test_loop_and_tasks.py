@@ -278,7 +278,7 @@ def test_tasks_of_one_message_run_side_by_side_and_begin_with_their_ids(tmp_path
         assert result.splitlines()[0] == f"task_id: {state.id} (for resuming to continue this task if needed)"
         assert "status:" not in result
         assert state.status == "completed"
-    assert set(session.case.citations) == {"S1", "S2"}
+    assert set(session.case.citations) == {"S1"}, "both cite one line: it has one id"
 
 
 def test_a_failed_task_still_begins_with_its_id_and_says_so(tmp_path: Path) -> None:
@@ -331,6 +331,17 @@ def test_a_task_resumed_by_id_keeps_its_conversation_and_its_contract(tmp_path: 
     assert _results(second.requests[0]) == ["echo once"]
     assert second.requests[0].messages[-1] == {"role": "user", "content": "go on"}
     assert (own.turns, spent.turns) == (4, 4)
+
+
+def test_a_finding_reported_again_keeps_the_ids_of_its_lines(tmp_path: Path) -> None:
+    again = Scripted(calls(("report", {"text": "found"})), say("done"))
+    with _session(tmp_path) as session:
+        tasks = _tasks(session, tmp_path, Scripted(calls(("report", {"text": "found"})), say("half")), again)
+        _run_with_tasks(session, tasks, calls(("task", ASK)), say("half done"))
+        (identity,), before = session.case.tasks, dict(session.case.citations)
+        _run_with_tasks(session, tasks, calls(("task", {**ASK, "prompt": "go on", "task_id": identity})), say("done"))
+        assert session.case.citations == before
+    assert [citation.line for citation in before.values()] == [1]
 
 
 def test_a_task_that_died_before_its_own_record_began_is_resumed_with_what_it_was_asked(tmp_path: Path) -> None:
