@@ -17,7 +17,7 @@ from tools.diagnosis.clues import (
     symptom,
 )
 from tools.diagnosis.conditions import HICACHE, KILLED
-from tools.diagnosis.families.hicache import less_host
+from tools.diagnosis.families.hicache.host import less_host
 from tools.diagnosis.host_memory import limit_binds, little_of_the_host, others_die
 from tools.diagnosis.measured import stands_in
 from tools.diagnosis.model import Actions, Proposal, Question

@@ -1,0 +1,178 @@
+"""Kernels, graphs and caches that fail or answer wrongly in a version."""
+
+from __future__ import annotations
+
+from tools.diagnosis.changes import FRACTION, NOT_MEMORY, plan, step, upgrade
+from tools.diagnosis.clues import (
+    Clue,
+    Entry,
+    both,
+    either,
+    fact,
+    flag,
+    lacks,
+    said,
+    symptom,
+)
+from tools.diagnosis.conditions import HICACHE, SPECULATES
+from tools.diagnosis.measured import fell
+from tools.diagnosis.model import Actions, Question
+from tools.diagnosis.view import View
+
+
+def _fixed_later(view: View) -> Actions:
+    changes = [upgrade("the fault is in this version; a later one has the fix")]
+    if symptom("sliding_window")(view) or view.typed("--swa-full-tokens-ratio"):
+        now = view.value("--swa-full-tokens-ratio") or 0.8
+        changes.append(
+            step(
+                view,
+                "raise",
+                "--swa-full-tokens-ratio",
+                round(min(1.0, now * 2), 2),
+                "less pressure on the window pool until then",
+                unit="ratio",
+            )
+        )
+    return plan(
+        *changes,
+        never=(
+            ("raise", FRACTION, "no memory is short"),
+            ("lower", FRACTION, "no memory is short"),
+            ("set", "--disable-cuda-graph", "it hides the fault and costs speed"),
+            ("lower", "--swa-full-tokens-ratio", "more pressure on the window pool"),
+        ),
+        alternatives=(("the feature that is new in this start, off", "until the upgrade"),),
+    )
+
+
+def _no_prefill_graph(view: View) -> Actions:
+    old = view.before(0, 5, 16)
+    change = (
+        step(view, "set", "--disable-piecewise-cuda-graph", True, "decode graphs stay on; only prefill graphs go")
+        if old
+        else step(
+            view, "set", "--cuda-graph-backend-prefill", "disabled", "decode graphs stay on; only prefill graphs go"
+        )
+    )
+    return plan(
+        change,
+        never=(
+            ("lower", FRACTION, "no memory is short"),
+            ("set", "--disable-cuda-graph", "decode graphs are not at fault"),
+            ("raise", "--watchdog-timeout", "it hides the cause"),
+            ("set", "--skip-server-warmup", "the next request would fail instead"),
+        ),
+        alternatives=(
+            ("a longer context", "where graph buckets exceed it"),
+            ("upgrade", "later versions bound the buckets"),
+        ),
+    )
+
+
+_HYBRID = either(symptom("hybrid_state"), flag("--max-mamba-cache-size"), fact("state_slots"))
+
+
+ENTRIES = (
+    Entry(
+        "version.bug_fixed_upstream",
+        "A fault of this version that a later one corrects.",
+        for_=(
+            Clue(5, said("crash_after_retraction"), "a crash in a path that memory pressure opens"),
+            Clue(
+                3,
+                both(said("illegal_access", "index_out_of_bounds", "nan"), lacks(HICACHE), lacks(SPECULATES)),
+                "a kernel faults",
+            ),
+            Clue(4, said("pool_leak"), "the server reports a leak of its pool"),
+            Clue(
+                2,
+                both(symptom("garbled_output"), lacks(flag("--kv-cache-dtype")), lacks(symptom("fp8_kv"))),
+                "the output is wrong",
+            ),
+            Clue(1.5, said("assertion"), "an assertion of the server's own failed"),
+        ),
+        act=_fixed_later,
+    ),
+    Entry(
+        "version.radix_eviction_breaks_speculation",
+        "After cached prefixes are evicted, drafts or state are wrong and output degenerates.",
+        for_=(
+            Clue(
+                5,
+                both(
+                    either(symptom("repeats_token", "garbled_output"), symptom("accept_fell")),
+                    either(SPECULATES, symptom("draft_on"), _HYBRID),
+                    symptom("after_eviction"),
+                ),
+                "output degenerates after evictions",
+            ),
+            Clue(
+                3,
+                both(symptom("repeats_token"), either(SPECULATES, symptom("draft_on", "hybrid_state"), _HYBRID)),
+                "one token repeats with a draft or state",
+            ),
+            Clue(
+                2.5,
+                both(symptom("accept_fell"), either(HICACHE, symptom("host_cache", "after_eviction"))),
+                "accept length falls after cache traffic",
+            ),
+            Clue(
+                4,
+                both(
+                    either(fell("accept_len", 0.75), fell("accept_share", 0.7)),
+                    either(HICACHE, symptom("host_cache", "after_eviction")),
+                ),
+                "accept length was measured to fall while prefixes come and go",
+            ),
+            Clue(
+                3,
+                both(
+                    either(fell("accept_len", 0.75), symptom("accept_fell")), symptom("restored_by_flush"), SPECULATES
+                ),
+                "emptying the cache restores it",
+            ),
+        ),
+        act=lambda view: plan(
+            upgrade("later versions restore what belongs to the prefix"),
+            step(view, "set", "--disable-radix-cache", True, "until then no stale prefix can be taken"),
+            never=NOT_MEMORY[1:],
+        ),
+        settle=Question("Does flush_cache in a quiet moment bring it back?", "accept length before and after"),
+    ),
+    Entry(
+        "version.prefill_graph_bucket_exceeds_context",
+        "Prefill graphs are warmed up for more tokens than the context has.",
+        for_=(
+            Clue(6, said("piecewise_failed"), "warming up prefill graphs fails"),
+            Clue(2, both(symptom("prefill_graphs"), symptom("tiny_context")), "prefill graphs with a tiny context"),
+        ),
+        act=_no_prefill_graph,
+    ),
+    Entry(
+        "version.prefill_graph_hang",
+        "Prefill graphs leave the server hanging after it has started.",
+        for_=(
+            Clue(
+                5,
+                both(
+                    either(said("detokenizer_silent"), symptom("health_503", "hangs", "first_request_hangs")),
+                    symptom("prefill_graphs"),
+                ),
+                "no answer after prefill graphs were captured",
+            ),
+            Clue(
+                3,
+                both(said("detokenizer_silent"), symptom("health_503", "first_request_hangs")),
+                "health fails and the first request hangs",
+            ),
+            Clue(1.5, said("detokenizer_silent"), "the detokenizer stays silent"),
+        ),
+        against=(
+            Clue(2, said("permission_denied", "cache_dir_denied", "cuda_oom", "killed"), "a process died"),
+            Clue(2, symptom("after_hours"), "it served for hours first"),
+        ),
+        act=_no_prefill_graph,
+        settle=Question("Does it answer without prefill graphs?", "one start with them off"),
+    ),
+)
