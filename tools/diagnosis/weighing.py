@@ -54,7 +54,7 @@ def _unseen_under_load(view: View) -> bool:
 
 def _kept_open(one: Hypothesis, view: View) -> Hypothesis:
     """An explanation that only a busy server can confirm or refute stays alive until one was seen."""
-    reason = Reason("nothing was seen under load, which alone would tell", view.sources("ready", "running"), HELD_OPEN)
+    reason = Reason("no busy minute was seen that would rule it out", view.sources("ready", "running"), HELD_OPEN)
     return replace(one, status="open", weight=max(one.weight, 0.0) + HELD_OPEN, for_=(*one.for_, reason))
 
 

@@ -72,16 +72,12 @@ def _verdict(case: Case) -> Iterator[str]:
         return
     named = live[:3]
     if named:
-        listed = "; ".join(
-            f"{row.label.rpartition('.')[2].replace('_', ' ')} ({_said(row.supporting)})" for row in named
-        )
         sources = [source for row in named for source in _sources(row.supporting)]
         how_many = "one explanation is live" if len(named) == 1 else f"{len(named)} explanations are live"
-        yield cited(
-            f"The evidence does not decide the cause; {how_many}: {listed}",
-            sources or everything,
-            case,
-        )
+        yield cited(f"The evidence does not decide the cause; {how_many}", sources or everything, case)
+        for row in named:
+            said = f"Live: {_bare(row.statement)}; for it: {_said(row.supporting)}"
+            yield cited(said, _sources(row.supporting) or everything, case)
         settle = next((row.would_settle for row in named if row.would_settle), "")
         if settle:
             lead = _bare(named[0].statement)
