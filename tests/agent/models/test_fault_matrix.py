@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 import asyncio
 import json
-import os
 import re
 import socket
 import ssl
@@ -40,13 +39,14 @@ from tests.endpoint import (
     raw,
     streams,
 )
+from tests.long import LONG
 from tools.toolbox import Arguments, Emit, Tool, Toolbox
 from transcripts.errors import EndpointError, LimitReached
 from transcripts.records import Limits, Opened
 from transcripts.store import Store
 
 TOOL = {"type": "function", "function": {"name": "look", "description": "", "parameters": {"type": "object"}}}
-LONG = os.environ.get("SGLSCOUT_LONG_TESTS") == "1"
+
 KEY = "k-not-to-be-shown-0123456789"
 USED = {**chunk(), "choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 4}}
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.long import many
 from tests.tools.advice import box
 from tools.advice import Change, Checked, Flags, check, forbidden, options_after, parse_launch
 from transcripts.facts import Evidence
@@ -336,7 +337,7 @@ _CHANGES = st.builds(
 )
 
 
-@settings(max_examples=600, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@settings(max_examples=many(600), suppress_health_check=list(HealthCheck))
 @given(st.lists(_CHANGES, max_size=3))
 def test_hostile_proposals_do_not_get_through(flags: Flags, changes: list[Change]) -> None:
     launch = box.launch()

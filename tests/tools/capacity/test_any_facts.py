@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.long import many
 from tests.tools.capacity.boxes import KIMI, story, under_load
 from tools.capacity import ModelShape, Report
 from tools.capacity.errors import ConfigUnreadable
@@ -71,7 +72,7 @@ def altered(draw: st.DrawFn) -> Facts:
     return Facts(fact for fact in story(*under_load(), *more, version=version) if fact.name not in dropped)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=many(40))
 @given(altered())
 def test_a_plan_of_any_facts(facts: Facts) -> None:
     report = Report(facts)
@@ -79,7 +80,7 @@ def test_a_plan_of_any_facts(facts: Facts) -> None:
     assert list(report.text(everything=True, explain=True)) is not None
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=many(40))
 @given(
     st.dictionaries(
         st.sampled_from([*KIMI["text_config"], "layer_types", "linear_attn_config", "sliding_window", "mamba_n_heads"]),

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.long import many
 from tests.tools.capacity.boxes import GIB, KIMI, story, under_load
 from tests.tools.capacity.test_host_pools import DRAFTED, HYBRID, LIMIT, STATE, WINDOWS, box
 from tools.capacity import HostBudget, Lever, ModelShape, Report, gpu_budget, host_budget, levers
@@ -107,7 +108,7 @@ def test_parts_add_up_and_units_keep_apart(config: dict[str, Any], version: str,
     assert total.limit == pytest.approx(found.limit_bytes / 1e9)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=many(8))
 @given(VERSIONS, st.floats(20, 900))
 def test_no_lever_that_fits_takes_more_than_there_is(version: str, available: float) -> None:
     for lever in levers(story(*under_load(), version=version, available_gib=available)):
@@ -139,7 +140,7 @@ KEYS = sorted(
 )  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=many(150))
 @given(
     st.sampled_from([HYBRID, WINDOWS, KIMI["text_config"]]),
     st.dictionaries(st.sampled_from(KEYS), ODD, max_size=4),

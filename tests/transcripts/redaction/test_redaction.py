@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import html
 import json
-import os
 import random
 import string
 from collections.abc import Callable
@@ -19,11 +18,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.long import LONG, many
 from tests.needs import shared
 from transcripts.redaction import Redactor, has_placeholder, score
 from transcripts.redaction.evaluate import _row
-
-LONG = os.environ.get("SGLSCOUT_LONG_TESTS") == "1"
 
 
 def _lines() -> list[str]:
@@ -229,7 +227,7 @@ def test_a_value_seen_beside_its_name_is_masked_where_it_stands_alone() -> None:
     assert "S3cretValue-1" not in Redactor().redact("S3cretValue-1 came first\n--api-key S3cretValue-1\n")
 
 
-@settings(max_examples=1_000 if LONG else 150, deadline=None)
+@settings(max_examples=many(150))
 @given(
     st.lists(
         st.one_of(

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from tools.host.recorded.figures import Disk, Memory
 from tools.host.recorded.files import Entry, Files, Missing, normal
-from tools.host.recorded.options import Options, parse
+from tools.host.recorded.options import Options, count, parse
 
 Output = tuple[int, str, str]
 GIB = 1 << 30
@@ -181,9 +181,9 @@ def find(files: Files, argv: list[str], stdin: str) -> Output:
     for path in paths or ["."]:
         try:
             top = normal(path)
-            for entry in files.walk(path, int(tests.get("-maxdepth", "64"))):
+            for entry in files.walk(path, count(tests.get("-maxdepth", "64"))):
                 depth = entry.path[len(top) :].count("/") if top != "/" else entry.path.count("/")
-                if depth >= int(tests.get("-mindepth", "0")) and _passes(entry, tests):
+                if depth >= count(tests.get("-mindepth", "0")) and _passes(entry, tests):
                     out.append(path.rstrip("/") + entry.path[len(top) :] if top != "/" else entry.path)
         except Missing:
             err += f"find: '{path}': No such file or directory\n"
@@ -202,8 +202,8 @@ def _passes(entry: Entry, tests: dict[str, str]) -> bool:
         return False
     if (found := re.fullmatch(r"([+-]?)(\d+)([ckMG]?)", tests.get("-size", ""))) is not None:
         unit = {"c": 1, "k": 1 << 10, "M": 1 << 20, "G": 1 << 30, "": 512}[found[3]]
-        count, wanted = -(-entry.size // unit), int(found[2])
-        return count > wanted if found[1] == "+" else count < wanted if found[1] == "-" else count == wanted
+        units, wanted = -(-entry.size // unit), int(found[2])
+        return units > wanted if found[1] == "+" else units < wanted if found[1] == "-" else units == wanted
     return True
 
 
@@ -216,7 +216,7 @@ def du(files: Files, argv: list[str], stdin: str) -> Output:
         argv[1:],
     )
     out, err = [], ""
-    depth = 0 if asked.has("sum") else int(asked.last("depth") or 64)
+    depth = 0 if asked.has("sum") else count(asked.last("depth") or "64")
     for path in asked.operands or ["."]:
         try:
             entries = list(files.walk(path))

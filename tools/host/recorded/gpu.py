@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from tools.host.recorded.figures import Gpus
-from tools.host.recorded.options import Options, UsageMistake, parse
+from tools.host.recorded.options import Options, UsageMistake, count, parse
 from tools.host.recorded.processes import Process
 
 
@@ -126,7 +126,7 @@ def nvidia_smi(found: tuple[Card, ...], running: Iterable[Process], now: str, ar
     if asked.operands[:1] == ["topo"]:
         return 0, _topology(found), ""
     if asked.operands[:1] == ["dmon"]:
-        return 0, _dmon(chosen, int(asked.last("count") or 1)), ""
+        return 0, _dmon(chosen, count(asked.last("count") or "1")), ""
     if asked.has("query"):
         return 0, _details(chosen, now), ""
     return 0, _table(chosen, holders, now), ""

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from tools.host.recorded import file_programs, gpu, host_memory, journal, net_programs, process_programs
+from tools.host.recorded.derived import DerivedHost
 from tools.host.recorded.options import Options, parse
 from tools.host.recorded.shell import Program
 from tools.host.recorded.text_programs import FILTERS
 
-if TYPE_CHECKING:
-    from tools.host.recorded.recording import Recording
-
 Output = tuple[int, str, str]
 
 
-def programs_of(host: Recording) -> dict[str, Program]:
+def programs_of(host: DerivedHost) -> dict[str, Program]:
     """Every program the host has, by name. What it lacks (docker, rocm-smi) is simply not there."""
     figures = host.figures
     found: dict[str, Program] = {}
@@ -71,7 +68,7 @@ def programs_of(host: Recording) -> dict[str, Program]:
     return found
 
 
-def _dmesg(host: Recording, argv: list[str]) -> Output:
+def _dmesg(host: DerivedHost, argv: list[str]) -> Output:
     asked = parse(
         Options(
             values={"l": "level", "level": "level", "f": "facility", "since": "since"},
@@ -103,14 +100,14 @@ def _dmesg(host: Recording, argv: list[str]) -> Output:
     return 0, "".join(lines), ""
 
 
-def _numactl(host: Recording, argv: list[str]) -> Output:
+def _numactl(host: DerivedHost, argv: list[str]) -> Output:
     if any(word in ("-H", "--hardware") for word in argv[1:]):
         machine = host.figures.machine
         return 0, host_memory.numactl_hardware(host.figures.memory, machine.sockets * machine.cores_per_socket), ""
     return 1, "", "usage: numactl [--hardware]\n"
 
 
-def _date(host: Recording, argv: list[str]) -> Output:
+def _date(host: DerivedHost, argv: list[str]) -> Output:
     form = next((word[1:] for word in argv[1:] if word.startswith("+")), "%a %b %e %H:%M:%S UTC %Y")
     form = (
         form.replace("%F", "%Y-%m-%d").replace("%T", "%H:%M:%S").replace("%s", str(round(host.figures.now.timestamp())))
@@ -118,7 +115,7 @@ def _date(host: Recording, argv: list[str]) -> Output:
     return 0, host.figures.now.strftime(form) + "\n", ""
 
 
-def _uptime(host: Recording) -> str:
+def _uptime(host: DerivedHost) -> str:
     up = host.figures.now - host.figures.machine.booted
     hours, minutes = divmod(up.seconds // 60, 60)
     load = host.files.read("/proc/loadavg").split()[:3]
@@ -126,7 +123,7 @@ def _uptime(host: Recording) -> str:
     return f" {clock},  1 user,  load average: {', '.join(load)}\n"
 
 
-def _uname(host: Recording, argv: list[str]) -> Output:
+def _uname(host: DerivedHost, argv: list[str]) -> Output:
     machine = host.figures.machine
     parts = {"s": "Linux", "n": machine.hostname, "r": machine.kernel, "m": "x86_64", "o": "GNU/Linux"}
     letters = "".join(word[1:] for word in argv[1:] if word.startswith("-")) or "s"
@@ -143,7 +140,7 @@ def _id(argv: list[str]) -> Output:
     return 0, "uid=0(root) gid=0(root) groups=0(root)\n", ""
 
 
-def _lscpu(host: Recording) -> str:
+def _lscpu(host: DerivedHost) -> str:
     machine, nodes = host.figures.machine, host.figures.memory.nodes
     cores = machine.sockets * machine.cores_per_socket
     rows = [
@@ -168,12 +165,12 @@ def _lscpu(host: Recording) -> str:
     return "".join(f"{name + ':':<33}{value}\n" for name, value in rows)
 
 
-def _lsmod(host: Recording) -> str:
+def _lsmod(host: DerivedHost) -> str:
     rows = [("nvidia_uvm", 2_179_072, 26), ("nvidia", 14_462_976, 611)] if host.figures.gpus else []
     return f"{'Module':<24}Size  Used by\n" + "".join(f"{name:<20}{size:>9}  {uses}\n" for name, size, uses in rows)
 
 
-def _sysctl(host: Recording, argv: list[str]) -> Output:
+def _sysctl(host: DerivedHost, argv: list[str]) -> Output:
     out, err = "", ""
     bare = "-n" in argv
     for name in [word for word in argv[1:] if not word.startswith("-")]:
@@ -186,9 +183,9 @@ def _sysctl(host: Recording, argv: list[str]) -> Output:
     return (255 if err else 0), out, err
 
 
-def _vmstat(host: Recording, argv: list[str]) -> Output:
+def _vmstat(host: DerivedHost, argv: list[str]) -> Output:
     fields = host_memory.meminfo(host.figures.memory)
-    counts = [int(word) for word in argv[1:] if word.isdigit()]
+    counts = [int(word) for word in argv[1:] if word.isdecimal()]
     head = "procs -----------memory---------- ---swap-- -----io---- -system-- -------cpu-------\n"
     head += " r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st gu\n"
     row = (
@@ -198,7 +195,7 @@ def _vmstat(host: Recording, argv: list[str]) -> Output:
     return 0, head + row * (counts[1] if len(counts) > 1 else 1), ""
 
 
-def _lsblk(host: Recording) -> str:
+def _lsblk(host: DerivedHost) -> str:
     rows = [f"{'NAME':<12}SIZE TYPE MOUNTPOINTS\n"]
     for disk in host.figures.disks:
         name = disk.source.rpartition("/")[2]
@@ -206,16 +203,16 @@ def _lsblk(host: Recording) -> str:
     return "".join(rows)
 
 
-def _mounts(host: Recording) -> str:
+def _mounts(host: DerivedHost) -> str:
     return "".join(f"{disk.source} on {disk.mount} type {disk.kind} (rw,relatime)\n" for disk in host.figures.disks)
 
 
-def _lspci(host: Recording) -> str:
+def _lspci(host: DerivedHost) -> str:
     name = host.figures.gpus.name if host.figures.gpus else ""
     return "".join(f"{card.bus} 3D controller: NVIDIA Corporation {name} (rev a1)\n" for card in host.cards)
 
 
-def _which(host: Recording, argv: list[str]) -> Output:
+def _which(host: DerivedHost, argv: list[str]) -> Output:
     there = programs_of(host)
     found = [f"/usr/bin/{name}\n" for name in argv[1:] if name in there]
     return int(len(found) < len(argv) - 1), "".join(found), ""

@@ -156,7 +156,7 @@ def journalctl(entries: Iterable[Entry], figures: Figures, argv: list[str]) -> t
     except ValueError as error:
         return 1, "", f"Failed to parse timestamp: {error}\n"
     lines = asked.last("lines")
-    if lines is not None and lines.lstrip("+").isdigit():
+    if lines is not None and lines.lstrip("+").isdecimal():
         count = int(lines.lstrip("+"))
         chosen = chosen[:count] if lines.startswith("+") else chosen[len(chosen) - min(count, len(chosen)) :]
     if asked.has("reverse"):
@@ -184,7 +184,7 @@ def _select(entries: Iterable[Entry], figures: Figures, asked: Parsed) -> Iterat
             continue
         if asked.all("identifier") and entry.identifier not in asked.all("identifier"):
             continue
-        if least is not None and str(least).isdigit() and entry.priority > int(least):
+        if least is not None and str(least).isdecimal() and entry.priority > int(least):
             continue
         if "_PID" in fields and str(entry.pid) != fields["_PID"]:
             continue

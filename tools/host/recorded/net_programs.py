@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
+from tools.host.recorded.derived import DerivedHost
 from tools.host.recorded.options import Options, parse
-
-if TYPE_CHECKING:
-    from tools.host.recorded.recording import Recording
 
 Output = tuple[int, str, str]
 
 
-def ss(host: Recording, argv: list[str]) -> Output:
+def ss(host: DerivedHost, argv: list[str]) -> Output:
     letters = "".join(word[1:] for word in argv[1:] if word.startswith("-"))
     listeners = [("0.0.0.0", 22, "sshd", 2204, 3)]  # noqa: S104 - what the recorded host prints
     if host.service is not None and host.figures.server is not None:
@@ -72,7 +69,7 @@ _CURL = Options(
 )
 
 
-def curl(host: Recording, argv: list[str]) -> Output:
+def curl(host: DerivedHost, argv: list[str]) -> Output:
     asked = parse(_CURL, argv[1:])
     if not asked.operands:
         return 2, "", "curl: no URL specified!\n"
@@ -100,7 +97,7 @@ def curl(host: Recording, argv: list[str]) -> Output:
     return 0, body + written, ""
 
 
-def ip(host: Recording, argv: list[str]) -> Output:
+def ip(host: DerivedHost, argv: list[str]) -> Output:
     """`ip addr` and `ip link`, the reading forms."""
     words = [word for word in argv[1:] if not word.startswith("-")]
     if not words or not any(kind.startswith(words[0]) for kind in ("address", "addr", "link")):

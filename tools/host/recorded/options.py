@@ -82,3 +82,11 @@ def _next(name: str, rest: Iterator[str]) -> str:
     if word is None:
         raise UsageMistake(f"option requires an argument -- '{name}'")
     return str(word)
+
+
+def count(text: str) -> int:
+    """A number given to an option, with a sign or none. Raises UsageMistake."""
+    try:
+        return int(text)
+    except ValueError:
+        raise UsageMistake(f"invalid number '{text}'") from None

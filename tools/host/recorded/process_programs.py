@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from tools.host.recorded import host_memory
+from tools.host.recorded.derived import DerivedHost
 from tools.host.recorded.options import Options, UsageMistake, parse
 from tools.host.recorded.processes import Process
-
-if TYPE_CHECKING:
-    from tools.host.recorded.recording import Recording
 
 Output = tuple[int, str, str]
 
@@ -72,7 +69,7 @@ _PS_COLUMNS = {
 }
 
 
-def ps(host: Recording, argv: list[str]) -> Output:
+def ps(host: DerivedHost, argv: list[str]) -> Output:
     words = [word if word.startswith("-") or not re.fullmatch(r"[auxwf]+", word) else f"-{word}" for word in argv[1:]]
     bsd = words != argv[1:]
     words = ["-e" if bsd and word != old else word for word, old in zip(words, argv[1:], strict=True)]
@@ -101,9 +98,11 @@ def ps(host: Recording, argv: list[str]) -> Output:
     return (0 if chosen else 1), "".join(row + "\n" for row in rows), ""
 
 
-def _chosen(host: Recording, pids: list[str], parents: list[str], commands: list[str], *, every: bool) -> list[Process]:
-    wanted = {int(pid) for item in pids for pid in re.split(r"[ ,]+", item) if pid.isdigit()}
-    under = {int(pid) for item in parents for pid in re.split(r"[ ,]+", item) if pid.isdigit()}
+def _chosen(
+    host: DerivedHost, pids: list[str], parents: list[str], commands: list[str], *, every: bool
+) -> list[Process]:
+    wanted = {int(pid) for item in pids for pid in re.split(r"[ ,]+", item) if pid.isdecimal()}
+    under = {int(pid) for item in parents for pid in re.split(r"[ ,]+", item) if pid.isdecimal()}
     names = {name[:15] for item in commands for name in item.split(",")}
     return [
         process
@@ -121,7 +120,7 @@ def _ps_row(cells: list[str], names: list[str]) -> str:
     return " ".join(shown)
 
 
-def _ps_cell(host: Recording, process: Process, name: str) -> str:
+def _ps_cell(host: DerivedHost, process: Process, name: str) -> str:
     now, machine = host.figures.now, host.figures
     age = now - process.started
     total_kib = machine.memory.total_gib * host_memory.KIB_PER_GIB
@@ -163,7 +162,7 @@ def _ps_cell(host: Recording, process: Process, name: str) -> str:
     }[name]
 
 
-def pgrep(host: Recording, argv: list[str]) -> Output:
+def pgrep(host: DerivedHost, argv: list[str]) -> Output:
     asked = parse(
         Options(
             values={"u": "user", "P": "parent"},
@@ -191,13 +190,13 @@ def pgrep(host: Recording, argv: list[str]) -> Output:
     return int(not hits), "".join(lines), ""
 
 
-def pidof(host: Recording, argv: list[str]) -> Output:
+def pidof(host: DerivedHost, argv: list[str]) -> Output:
     names = {word[:15] for word in argv[1:] if not word.startswith("-")}
     found = [str(process.pid) for process in reversed(host.processes) if process.command in names]
     return int(not found), " ".join(found) + "\n" if found else "", ""
 
 
-def top(host: Recording, argv: list[str]) -> Output:
+def top(host: DerivedHost, argv: list[str]) -> Output:
     """Batch mode only, one screen, busiest first."""
     if "b" not in "".join(word for word in argv[1:] if word.startswith("-")):
         return 1, "", "top: failed tty get\n"

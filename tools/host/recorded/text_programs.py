@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from tools.host.recorded.files import Files, Missing
-from tools.host.recorded.options import Options, Parsed, UsageMistake, parse
+from tools.host.recorded.options import Options, Parsed, UsageMistake, count, parse
 
 Output = tuple[int, str, str]
 
@@ -71,14 +71,14 @@ def _ends(name: str, files: Files, argv: list[str], stdin: str) -> Output:
 
 def _portion(name: str, text: str, asked: Parsed) -> str:
     if (size := asked.last("bytes")) is not None:
-        count = int(size)
-        return text[:count] if name == "head" else text[-count:]
+        size_bytes = count(size)
+        return text[:size_bytes] if name == "head" else text[-size_bytes:]
     amount = asked.last("lines") or "10"
     lines = text.splitlines(keepends=True)
-    count = int(amount.lstrip("+-"))
+    kept = count(amount.lstrip("+-"))
     if name == "head":
-        return "".join(lines[: len(lines) - count] if amount.startswith("-") else lines[:count])
-    return "".join(lines[count - 1 :] if amount.startswith("+") else lines[len(lines) - min(count, len(lines)) :])
+        return "".join(lines[: len(lines) - kept] if amount.startswith("-") else lines[:kept])
+    return "".join(lines[kept - 1 :] if amount.startswith("+") else lines[len(lines) - min(kept, len(lines)) :])
 
 
 _GREP = Options(
@@ -197,15 +197,15 @@ def _below(files: Files, operands: list[str], asked: Parsed) -> Iterator[str]:
 
 
 def _grep_one(lines: list[str], matcher: re.Pattern[str], asked: Parsed, label: str) -> Iterator[str]:
-    invert, limit = asked.has("invert"), int(asked.last("max") or 0)
+    invert, limit = asked.has("invert"), count(asked.last("max") or "0")
     hits = [place for place, line in enumerate(lines) if bool(matcher.search(line)) != invert]
     if limit:
         hits = hits[:limit]
     if asked.has("count"):
         yield (f"{label}:" if label else "") + str(len(hits))
         return
-    around = int(asked.last("context") or 0)
-    before, after = int(asked.last("before") or around), int(asked.last("after") or around)
+    around = count(asked.last("context") or "0")
+    before, after = (count(asked.last(side) or str(around)) for side in ("before", "after"))
     wanted = set(hits)
     shown = {
         place + offset for place in hits for offset in range(-before, after + 1) if 0 <= place + offset < len(lines)
@@ -283,7 +283,7 @@ def sort(files: Files, argv: list[str], stdin: str) -> Output:
         text = line
         if place:
             parts = line.split(asked.last("separator"))
-            start = int(re.split(r"\D", place)[0]) - 1
+            start = count(re.split(r"\D", place)[0]) - 1
             text = parts[start] if start < len(parts) else ""
         if asked.has("number"):
             number = re.match(r"\s*-?\d+(\.\d+)?", text)
@@ -339,7 +339,7 @@ def _ranges(text: str) -> list[tuple[int, int]]:
     found = []
     for part in text.split(","):
         low, dash, high = part.partition("-")
-        found.append((int(low or 1), int(high or 1 << 30) if dash else int(low)))
+        found.append((count(low or "1"), count(high or str(1 << 30)) if dash else count(low)))
     return found
 
 

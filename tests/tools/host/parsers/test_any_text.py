@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.long import many
 from tests.tools.host.parsers.test_endpoints import METRICS
 from tests.tools.host.parsers.test_journal import INNER, decode
 from tools.host.parsers import parse
@@ -43,7 +44,7 @@ def damaged(draw: st.DrawFn) -> str:
 
 
 @given(probe=st.sampled_from(PROBES), text=damaged())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=many(400))
 def test_nothing_is_raised(probe: str, text: str) -> None:
     for fact in parse(Evidence("E1", probe, "", "h", "", 0, text)):
         assert fact.name in VOCABULARY

@@ -1,14 +1,10 @@
-"""The table of commands beside the checkout, decoded; and how much the long tests do."""
+"""The table of commands beside the checkout, decoded."""
 
 from __future__ import annotations
 
 import json
-import os
 
 from tests.needs import shared
-
-# SGLSCOUT_LONG_TESTS=1 runs the full numbers: 100,000 argument lists, every mutant. Without it a sample of each.
-LONG = os.environ.get("SGLSCOUT_LONG_TESTS") == "1"
 
 
 def rows() -> list[tuple[str, str, str]]:

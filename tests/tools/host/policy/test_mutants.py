@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tests.tools.host.policy.rows import LONG, rows
+from tests.long import LONG
+from tests.tools.host.policy.rows import rows
 from tools.host.policy import Verdict, judge
 
 STRIDE = 1 if LONG else 23

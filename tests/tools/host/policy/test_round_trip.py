@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.long import LONG, many
 from tests.needs import needs
-from tests.tools.host.policy.rows import LONG
 from tools.host.policy import regenerate
 from tools.host.policy.verdict import Stage
 
@@ -56,7 +56,7 @@ def test_argument_lists_survive_the_shell(shell: str) -> None:
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-@settings(max_examples=200 if LONG else 25, deadline=None)
+@settings(max_examples=many(25))
 @given(
     arguments=st.lists(st.binary(max_size=40).map(lambda data: os.fsdecode(data.replace(b"\0", b""))), max_size=5),
     merged=st.sampled_from(["", "2>/dev/null", "2>&1"]),

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.long import many
 from tests.needs import needs, shared
 from tests.tools.host.recorded.hosts import copy, out
 from tools.host.policy import judge
@@ -216,7 +217,7 @@ WORDS = st.sampled_from(
 STORY = load("story")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=many(300))
 @given(st.lists(WORDS | st.text(max_size=8), max_size=8))
 def test_no_command_line_makes_it_fail(words: list[str]) -> None:
     assert isinstance(STORY.answer(" ".join(words)), Reply)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.long import many
 from tools.host.parsers import parse
 from tools.host.parsers.incident import parse_text
 from transcripts.facts import Evidence, Facts
@@ -104,7 +105,7 @@ def test_an_empty_queue_is_no_wait(text: str) -> None:
     assert read(text).get("symptom", "requests_wait") is None
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=many(60))
 @given(st.text(max_size=400))
 def test_any_text_is_read_without_complaint(text: str) -> None:
     for fact in read(text):
