@@ -113,7 +113,7 @@ def _sums(server: Deployment, here: Kept, hosted: tuple[HostPool, ...], size_gb:
     limit, limit_from, limit_sources = memory_limit(server)
     own_limit, own_text = _own_check(server)
     known = provenance(server.pool_tokens, server.bytes_per_token)
-    topic = "host_size" if len(here.device) == 1 else "host_size_hybrid"
+    topic = "host_size" if len(here.sized) == 1 else "host_size_hybrid"
     inputs: dict[str, float] = {"ranks": server.ranks_here}
     each: dict[str, float] = {pool.name.replace(" ", "_") + "_gb": pool.bytes / GB for pool in hosted}
     one = " + ".join(each)
@@ -227,9 +227,12 @@ def _warnings(server: Deployment, here: Kept, rows: int, by_size: bool) -> tuple
         found.append("the draft's KV is not kept in host memory: accept length can fall after load-backs")
     if here.draft_bytes is None:
         found.append("the draft's KV is kept in host memory too; its shape is not known and it is not in this sum")
-    if by_size and len(here.device) > 1:
+    on_top = " and ".join(pool.name for pool in here.device if not pool.in_size)
+    if by_size and on_top:
+        found.append(f"the {on_top}'s keys have a host pool of their own, on top of --hicache-size")
+    if by_size and len(here.sized) > 1:
         shared = versions.host_size_is_shared(server.version)
-        names = " and ".join(pool.name for pool in here.device)
+        names = " and ".join(pool.name for pool in here.sized)
         found.append(
             f"--hicache-size is one total, shared between {names} by their device bytes"
             if shared

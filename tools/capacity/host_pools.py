@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import floor
 from typing import Final
 
@@ -12,7 +12,7 @@ from tools.capacity.sums import GIB
 
 RATIO_STEP: Final = 0.1
 _SPLIT_SHARE: Final = 0.9
-KV, SLIDING, STATE, DRAFT = "KV", "sliding window", "recurrent state", "draft"
+KV, SLIDING, STATE, DRAFT, INDEXER = "KV", "sliding window", "recurrent state", "draft", "indexer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,8 @@ class DevicePool:
     """One pool of a rank's GPU as HiCache sees it. Rows are tokens, or slots of recurrent state.
 
     `packed_bytes` are a draft's layers that the host keeps in the same rows; `scratch_bytes` belong to the pool, weigh
-    when a size is shared and are not kept (states between the steps of speculative decoding).
+    when a size is shared and are not kept (states between the steps of speculative decoding). `rides`: the host gives
+    it as many rows as the KV pool; `in_size`: it takes its part of the KV pool's size, else it comes on top of that.
     """
 
     name: str
@@ -30,6 +31,8 @@ class DevicePool:
     copies: int = 1
     packed_bytes: float = 0.0
     scratch_bytes: float = 0.0
+    rides: bool = False
+    in_size: bool = True
 
     @property
     def bytes(self) -> float:
@@ -67,6 +70,11 @@ class Kept:
     version: str
 
     @property
+    def sized(self) -> tuple[DevicePool, ...]:
+        """Pools that take a size of their own."""
+        return tuple(pool for pool in self.device if not pool.rides)
+
+    @property
     def at_ratio_one(self) -> float:
         """Bytes that each step of 1 in the ratio takes on one rank."""
         return sum(pool.kept_bytes for pool in self.device) + self.device[0].rows * (self.draft_bytes or 0.0)
@@ -81,15 +89,19 @@ class Kept:
         """Host pools of one rank at a ratio, each scaling its own device pool, or at a size in decimal GB.
 
         A size is one total for all pools, in proportion to their device bytes; before 0.5.17 each takes all of it. A
-        draft that is not packed into the KV rows comes on top of either.
+        draft that is not packed into the KV rows, and an indexer that rides on them, come on top of either.
         """
-        whole = sum(pool.bytes for pool in self.device)
+        whole = sum(pool.bytes for pool in self.sized)
         shared = versions.host_size_is_shared(self.version) and whole > 0
-        found = []
+        first = self.device[0]
+        beside = sum(pool.bytes for pool in self.device if pool.rides and pool.in_size)
+        found: list[HostPool] = []
         for pool in self.device:
             given = size_gb * pool.bytes / whole if shared else size_gb
+            if pool is first:
+                given *= first.bytes / (first.bytes + beside)
             row = pool.row_bytes + pool.packed_bytes
-            rows = pools.host_tokens(pool.rows, pool.page, ratio, given, row)
+            rows = found[0].rows if pool.rides else pools.host_tokens(pool.rows, pool.page, ratio, given, row)
             found.append(HostPool(pool.name, rows, row, pool.copies))
         if self.draft_bytes:
             rows = pools.host_tokens(found[0].rows, self.device[0].page, 1.0)
@@ -102,14 +114,16 @@ def kept(
 ) -> Kept:
     """The pools of a rank with `tokens` rows of `cell` bytes under a layout; `slots` as known, else by the split."""
     shape = server.shape
-    row = cell / layout.dcp
+    row, index = _rows(server, layout, cell / layout.dcp)
     draft = server.draft_bytes(layout) if speculative and versions.draft_on_host(server.version) else None
     none_kept = not speculative or not server.has_draft or not versions.draft_on_host(server.version)
     own_row = 0.0 if none_kept else (None if draft is None else draft.value)
     packed = own_row if own_row and server.predicts_itself and versions.draft_packed_on_host(server.version) else 0.0
     copies = shape.full.copies(layout.attn_tp) if shape else 1
     draft_copies = server.draft_shape.full.copies(layout.attn_tp) if server.draft_shape else 1
-    found = [DevicePool(KV, tokens, row, layout.page, copies, packed or 0.0)]
+    draft_index = server.draft_shape.indexer if server.draft_shape and packed and index else None
+    packed_index = float(draft_index.owners * draft_index.row_bytes) if draft_index and shape and shape.indexer else 0.0
+    found = [DevicePool(KV, tokens, row, layout.page, copies, packed - packed_index)]
     if shape and shape.sliding:
         stands = server.pool_tokens is not None and tokens == int(server.pool_tokens.value)
         window = server.window_tokens if stands else pools.sliding_tokens(tokens, server.window_ratio, layout.page)
@@ -119,7 +133,28 @@ def kept(
         each = shape.state.bytes_per_request(layout.attn_tp)
         held = state_slots(row * tokens, each) if slots is None else slots
         found.append(DevicePool(STATE, held, each, 1, scratch_bytes=_scratch(server, each) if speculative else 0.0))
+    if index:
+        in_size = shape is not None and shape.index_compressed
+        rides = DevicePool(INDEXER, tokens, index, layout.page, copies, packed_index, rides=True, in_size=in_size)
+        found.append(rides)
     return Kept(tuple(found), None if own_row is None else own_row - (packed or 0.0), draft_copies, server.version)
+
+
+def _rows(server: Deployment, layout: pools.Layout, row: float) -> tuple[float, float]:
+    """Host bytes per token of the KV pool, and of an indexer's pool where the version gives it one."""
+    shape = server.shape
+    if shape is None:
+        return row, 0.0
+    on_device = pools.indexer_bytes_per_token(shape, layout) / layout.dcp
+    if shape.indexer is None:
+        kept_there = versions.host_keeps_index_of_heads(server.version, shape.index_compressed)
+        return row, on_device if kept_there else 0.0
+    owners = shape.indexer.owners if versions.host_indexer_elided(server.version) else shape.indexer.layers
+    on_host = replace(shape, indexer=replace(shape.indexer, owners=owners))
+    index = pools.indexer_bytes_per_token(on_host, layout) / layout.dcp
+    if versions.indexer_has_host_pool(server.version):
+        return row - on_device, index
+    return row - on_device + index, 0.0
 
 
 def kept_now(server: Deployment) -> Kept | None:

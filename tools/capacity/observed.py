@@ -15,7 +15,7 @@ from math import floor
 from tools.capacity import pools, versions
 from tools.capacity.errors import RowsUnreadable
 from tools.capacity.fraction import Card, automatic_fraction
-from tools.capacity.host_pools import KV, SLIDING, STATE, DevicePool, Kept
+from tools.capacity.host_pools import INDEXER, KV, SLIDING, STATE, DevicePool, Kept
 from tools.capacity.shape import Latent
 from tools.capacity.start_row import Row, Start
 from tools.capacity.state_budget import StateRule
@@ -149,7 +149,7 @@ def _state_slots(start: Start) -> Iterator[Comparison]:
     if slots is None or shape is None or tokens is None or cell is None or start.text("capped"):
         return
     each, kept = shape.bytes_per_request(start.attn_tp), cell + (start.number("unlogged_bytes") or 0.0)
-    if start.slots_by_hand or start.whole("mamba_radix_off") or start.text("speculative"):
+    if start.slots_by_hand or start.whole("mamba_radix_off") or start.speculative:
         return
     budget = tokens * kept
     rules = [StateRule(each, padded=padded) for padded in start.builds]
@@ -175,7 +175,7 @@ def _stated_ratio(start: Start) -> float | None:
 def _host(start: Start) -> Iterator[Comparison]:
     """Host memory of one rank from the device pools and the ratio, or from a size in GB.
 
-    The column does not say whether its figure is the KV pool's or all pools' of a hybrid model: the nearer counts.
+    The column does not say whether its figure is the KV pool's or all pools' of a model with more: the nearer counts.
     """
     said = start.text("hicache")
     size, cell = re.search(r"([\d.]+)\s*GB", said), start.bytes_per_token
@@ -203,7 +203,9 @@ def _host(start: Start) -> Iterator[Comparison]:
 
 
 def _device_pools(start: Start, tokens: int, cell: float) -> tuple[DevicePool, ...]:
-    found = [DevicePool(KV, tokens, cell, start.page)]
+    found = [DevicePool(KV, tokens, cell - start.index_bytes_per_token, start.page)]
+    if start.index_bytes_per_token:
+        found.append(DevicePool(INDEXER, tokens, start.index_bytes_per_token, start.page, rides=True, in_size=False))
     if start.sliding:
         window = start.whole("swa_tokens") or pools.sliding_tokens(tokens, _observed_ratio(start), start.page)
         found.append(DevicePool(SLIDING, window, start.sliding_bytes_per_token, start.page))

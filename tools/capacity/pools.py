@@ -77,10 +77,14 @@ def full_bytes_per_token(shape: ModelShape, layout: Layout) -> float:
     share = stage_share(full.layers, layout.pp)
     if isinstance(full, Heads):
         return full.elements_per_token(layout.attn_tp) * layout.element * share
-    rows = full.layers * latent_row_bytes(full, shape.indexer, layout)
-    if shape.indexer:
-        rows += shape.indexer.owners * shape.indexer.row_bytes
-    return rows * share
+    return full.layers * latent_row_bytes(full, shape.indexer, layout) * share + indexer_bytes_per_token(shape, layout)
+
+
+def indexer_bytes_per_token(shape: ModelShape, layout: Layout) -> float:
+    """Bytes per token and rank of a sparse indexer's keys. Beside MLA they are part of the printed pool, beside plain
+    heads they are budgeted and not printed."""
+    row = shape.indexer.owners * shape.indexer.row_bytes if shape.indexer else shape.index_bytes
+    return row * stage_share(shape.full.layers, layout.pp)
 
 
 def sliding_bytes_per_token(shape: ModelShape, layout: Layout) -> float:
@@ -97,11 +101,12 @@ def budget_bytes_per_token(shape: ModelShape, layout: Layout, version: str, draf
     Before 0.5.17 an FP8 pool of a sparse-indexer model is charged at 576 bytes a layer and stores 656. From 0.5.14 the
     draft's bytes are charged too (`draft`, per token and rank); under decode-context parallelism it is on every rank.
     """
-    cell = full_bytes_per_token(shape, layout) + shape.index_bytes * stage_share(shape.full.layers, layout.pp)
-    if isinstance(shape.full, Latent) and shape.indexer and versions.old_dsa_divisor(version):
+    cell, index = full_bytes_per_token(shape, layout), indexer_bytes_per_token(shape, layout)
+    if not shape.indexer:
+        cell += index
+    elif isinstance(shape.full, Latent) and versions.old_dsa_divisor(version):
         charged = (shape.full.lora_rank + shape.full.rope_dim) * layout.element
-        cell = shape.full.layers * charged + shape.indexer.owners * shape.indexer.row_bytes
-        cell *= stage_share(shape.full.layers, layout.pp)
+        cell = shape.full.layers * charged * stage_share(shape.full.layers, layout.pp) + index
     if versions.draft_in_budget(version):
         cell += draft * layout.dcp
     return cell

@@ -118,6 +118,7 @@ class ModelShape:
     context_len: int
     element_bytes: float
     index_bytes: int
+    index_compressed: bool
     vision: Vision | None
     compressed: bool
     opted_in: bool
@@ -182,6 +183,7 @@ class ModelShape:
             context_len=_context(text),
             element_bytes=4.0 if "float32" in str(text.get("torch_dtype") or text.get("dtype")) else 2.0,
             index_bytes=0 if draft else _index_bytes(text, full),
+            index_compressed=bool(text.get("indexer_compress_ratio")),
             vision=_vision(config),
             compressed="compress_ratios" in text,
             opted_in=bool(text.get("is_hybrid_swa")),

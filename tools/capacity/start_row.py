@@ -97,9 +97,19 @@ class Start:
         if self.kind == "dsv4":
             return self.kind_bytes or None
         if self.kind == "dsa":
-            return self.kind_bytes * self.whole("kv_layers") + _INDEXER_ROW * self.whole("index_layers")
+            return self.kind_bytes * self.whole("kv_layers") + self.index_bytes_per_token
         full = self.full
         return None if full is None else full.elements_per_token(self.attn_tp) * self.element
+
+    @property
+    def index_bytes_per_token(self) -> float:
+        """The part of `bytes_per_token` that a sparse indexer's keys take."""
+        return float(_INDEXER_ROW * self.whole("index_layers")) if self.kind == "dsa" else 0.0
+
+    @property
+    def speculative(self) -> bool:
+        """Whether the start drafts: said, or seen by the states that it keeps between steps."""
+        return bool(self.text("speculative") or self.number("mamba_spec_ssm_gb"))
 
     @property
     def sliding_bytes_per_token(self) -> float:

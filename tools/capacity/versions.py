@@ -115,6 +115,26 @@ def host_size_is_shared(version: str) -> bool:
     return at_least(version, "0.5.17")
 
 
+def indexer_has_host_pool(version: str) -> bool:
+    """HiCache keeps the keys of a sparse indexer beside MLA in a pool of their own, on top of `--hicache-size`.
+
+    0.5.11 srt/mem_cache/hybrid_cache/hybrid_pool_assembler.py:458 gives it as many rows as the KV pool has; 0.5.10
+    srt/mem_cache/memory_pool_host.py:1749 has them in the KV rows.
+    """
+    return at_least(version, "0.5.11")
+
+
+def host_indexer_elided(version: str) -> bool:
+    """That pool has no rows for layers that share another layer's top-k (0.5.22 srt/mem_cache/pool_host/dsa.py)."""
+    return at_least(version, "0.5.22")
+
+
+def host_keeps_index_of_heads(version: str, compressed: bool) -> bool:
+    """HiCache keeps the index keys beside plain heads: compressed ones since 0.5.22, which counts them in
+    `--hicache-size` (srt/mem_cache/hybrid_cache/hybrid_pool_assembler.py:1247), others since 0.5.15, on top of it."""
+    return at_least(version, "0.5.22" if compressed else "0.5.15")
+
+
 def draft_on_host(version: str) -> bool:
     """HiCache keeps the draft's KV beside the target's (0.5.12 srt/managers/scheduler.py:1030)."""
     return at_least(version, "0.5.12")

@@ -53,6 +53,12 @@ def box(
     )
 
 
+# 78 MLA layers with a sparse indexer, of which every fourth owns one from the third layer on.
+INDEXED: dict[str, Any] = {
+    "architectures": ["GlmMoeDsaForCausalLM"], "num_hidden_layers": 78, "num_attention_heads": 64, "hidden_size": 6144,
+    "kv_lora_rank": 512, "qk_rope_head_dim": 64, "index_topk": 2048, "index_head_dim": 128, "index_topk_freq": 4,
+    "index_skip_topk_offset": 3, "num_nextn_predict_layers": 1, "max_position_embeddings": 202752,
+}  # fmt: skip
 STATE = Fact("state_slots", 48, "slots", "observed", "E7")
 DRAFTED = {"speculative_algorithm": "NEXTN", "speculative_num_draft_tokens": "4"}
 LIMIT = Fact("running_limit", 4, "requests", "observed", "E8")
@@ -166,3 +172,41 @@ def test_the_levers_sum_all_pools_and_the_plan_as_set_counts_its_size() -> None:
 def test_no_hicache_lever_where_the_version_refuses_the_model() -> None:
     assert not [name for name in running(HYBRID, "0.5.9", STATE) if "HiCache" in name]
     assert [name for name in running(HYBRID, "0.5.12", STATE) if "HiCache" in name]
+
+
+def test_an_indexer_has_a_host_pool_of_its_own_with_as_many_rows_as_a_server_printed_it() -> None:
+    # Printed on MI355X at the default ratio: 3,423,488 tokens in 153.81 GB, and 35.25 GB for the indexer.
+    amd = Fact("gpu_name", "AMD Instinct MI355X", "", "observed", "E9")
+    pool = Fact("kv_pool", 1711712, "tokens", "observed", "E4")
+    found = budget(box(INDEXED, "0.5.20", amd, pool), ratio=2.0)
+    assert [one.rows for one in found.pools] == [3_423_488, 3_423_488]
+    assert pools(found) == {"KV": 153.81, "indexer": 35.25}
+
+
+@pytest.mark.parametrize(
+    ("version", "expected", "on_top"),
+    [
+        pytest.param("0.5.10", {"KV": 60.0}, False, id="in the KV rows"),
+        pytest.param("0.5.16", {"KV": 60.0, "indexer": 60.0 * 132 / 656}, True, id="on top, on every layer"),
+        pytest.param("0.5.22", {"KV": 60.0, "indexer": 60.0 * 132 * 21 / 656 / 78}, True, id="on top, on its owners"),
+    ],
+)
+def test_an_indexer_under_a_size(version: str, expected: dict[str, float], on_top: bool) -> None:
+    found = budget(box(INDEXED, version), size_gb=60)
+    assert pools(found) == pytest.approx(expected, abs=0.01)
+    assert found.total_gb == pytest.approx(sum(expected.values()), abs=0.02)
+    assert any("on top of --hicache-size" in text for text in found.warnings) == on_top
+    assert "hybrid" not in found.sums[0].source_line
+
+
+def test_a_prediction_layer_with_an_indexer_is_packed_into_both() -> None:
+    kv, index = budget(box(INDEXED, "0.5.20", LIMIT, flags=DRAFTED), ratio=1.0).pools
+    assert (kv.row_bytes, index.row_bytes) == (79 * 656, 79 * 132)
+
+
+def test_compressed_index_keys_beside_heads_take_their_part_of_the_size_once_the_version_keeps_them() -> None:
+    config = HYBRID | {"indexer_compress_ratio": 4, "indexer_head_dim": 128}
+    assert "indexer" not in pools(budget(box(config, "0.5.21", STATE), size_gb=60))
+    found = budget(box(config, "0.5.22", STATE), size_gb=60)
+    assert found.total_gb == pytest.approx(60, abs=0.1)
+    assert pools(found)["indexer"] == pytest.approx(pools(found)["KV"] * 64 * 12 / (12 * 2 * 512), rel=0.01)

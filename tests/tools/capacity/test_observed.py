@@ -113,6 +113,23 @@ def test_a_host_size_of_a_hybrid_by_version(columns: dict[str, str], inside: int
     assert one(**HYBRID, **columns)["host"]["inside_rounding"] == inside
 
 
+def test_the_host_pool_of_an_indexer_model_is_read_with_and_without_the_indexers_own() -> None:
+    shape = {
+        "kv_kind": "dsa:576", "kv_layers": "78", "index_layers": "78", "max_total_num_tokens": "1711744", "tp": "4",
+        "page_size": "64",
+    }  # fmt: skip
+    assert one(**shape, hicache="153.81 GB host, default ratio")["host"]["inside_rounding"] == 1
+    assert one(**shape, hicache="189.06 GB host, default ratio")["host"]["inside_rounding"] == 1
+    assert one(**shape, hicache="172.00 GB host, default ratio")["host"]["inside_rounding"] == 0
+
+
+def test_states_between_steps_are_a_sign_of_drafting_where_the_row_does_not_say_it() -> None:
+    drafted = HYBRID | {"mamba_ssm_gb": "2.58", "sglang_version": "0.5.20"}
+    found = one(**drafted)
+    assert [row["what"] for row in found["rows"]] == ["mamba_ssm_gb"]
+    assert "mamba_slots" in [row["what"] for row in one(**drafted | {"mamba_spec_ssm_gb": ""})["rows"]]
+
+
 def test_state_slots_set_by_hand_are_taken_as_they_are() -> None:
     shape = {
         "kv_kind": "mla", "head_dim": "512+64", "kv_layers": "7", "kv_elem_bytes": "2", "page_size": "64",
