@@ -12,8 +12,9 @@ from tools.source.launch import Launch, Problem, check_command, parse_launch
 from tools.source.renames import named_here
 from tools.source.rule_scan import Rule
 from tools.source.search import Hit, SearchResult
-from tools.source.source import Difference, Source, obtain
+from tools.source.source import Source, obtain
 from tools.source.store import TreeStore
+from tools.source.tree import Difference
 from tools.source.values import Range, range_of
 
 if TYPE_CHECKING:

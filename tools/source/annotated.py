@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tools.source.folding import Folder, Unfoldable, last_name
-from tools.source.modules import MISSING, ClassRef, Module, Scope, absolute
+from tools.source.modules import MISSING, ClassRef, External, Field, Module, Scope, absolute
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,6 +48,17 @@ def fields_of(owner: ClassRef, folder: Folder) -> list[Declared]:
     chosen = set(known)
     inputs = [found[name] for name in (*known, *(name for name in found if name not in chosen))]
     return [declared for declared in inputs if not _derived(declared)]
+
+
+def record_fields(owner: ClassRef, folder: Folder) -> list[Field]:
+    """The fields of a record class with their defaults, as `dataclasses.fields` of it would say."""
+    found = []
+    for declared in fields_of(owner, folder):
+        try:
+            found.append(Field(declared.name, declared.default(folder)))
+        except Unfoldable:
+            found.append(Field(declared.name, External("unknown")))
+    return found
 
 
 def _namespaces(module: Module, folder: Folder) -> list[ClassRef]:

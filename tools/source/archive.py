@@ -15,13 +15,14 @@ from functools import partial
 from pathlib import Path
 
 from tools.source.errors import SourceUnavailable
-from tools.source.source import Difference, Source, opened
 from tools.source.store import Placed, TreeStore
-from tools.source.tree import FILE_LIMIT_BYTES, PACKAGE, TREE_LIMIT_BYTES, Entry, Manifest
+from tools.source.tree import FILE_LIMIT_BYTES, PACKAGE, TREE_LIMIT_BYTES, Difference, Entry, difference_between
 from transcripts.errors import UsageError
 
 
-async def taken_from_host(archive: AsyncIterator[bytes], version: str, store: TreeStore) -> Source:
+async def taken_from_host(
+    archive: AsyncIterator[bytes], version: str, store: TreeStore
+) -> tuple[Placed, Difference | None]:
     """The host's tree in the cache, with its difference from the release if that is to be had."""
     with tempfile.NamedTemporaryFile(prefix=".host-", suffix=".tar", dir=store.folder) as spool:
         received = 0
@@ -35,7 +36,7 @@ async def taken_from_host(archive: AsyncIterator[bytes], version: str, store: Tr
         placed = await asyncio.to_thread(store.host, _members(Path(spool.name)), version)
     released = await _release_of(placed.manifest.version, store)
     difference = None if released is None else difference_between(placed.manifest, released.manifest)
-    return opened(placed, version, difference)
+    return placed, difference
 
 
 async def _release_of(version: str, store: TreeStore) -> Placed | None:
@@ -43,16 +44,6 @@ async def _release_of(version: str, store: TreeStore) -> Placed | None:
         return await asyncio.to_thread(store.release, version)
     except (SourceUnavailable, UsageError):
         return None
-
-
-def difference_between(tree: Manifest, release: Manifest) -> Difference:
-    """Which files of a tree are not as released. Compiled and hidden files never count."""
-    mine, theirs = tree.files, release.files
-    return Difference(
-        changed=tuple(path for path in mine if path in theirs and mine[path][1] != theirs[path][1]),
-        added=tuple(path for path in mine if path not in theirs),
-        removed=tuple(path for path in theirs if path not in mine),
-    )
 
 
 def _members(path: Path) -> Iterator[Entry]:

@@ -47,10 +47,14 @@ class Unfoldable(Exception):
 
 
 class Folder:
-    """Works values out. One for each tree; results of module names are kept."""
+    """Works values out. One for each tree; results of module names are kept.
 
-    def __init__(self, modules: Modules) -> None:
+    `record_fields` collects the fields of a record class, see annotated.py: how is the catalogue's to say.
+    """
+
+    def __init__(self, modules: Modules, record_fields: Callable[[ClassRef, Folder], list[Field]]) -> None:
         self.modules = modules
+        self._record_fields = record_fields
         self._values: dict[tuple[str, str], Any] = {}
         self._busy: set[tuple[str, str]] = set()
         self._depth = self._steps = 0
@@ -324,7 +328,7 @@ class Folder:
             if text.endswith(("structs.fields", "dataclasses.fields")) and len(node.args) == 1:
                 owner = self.fold(node.args[0], scope)
                 if isinstance(owner, ClassRef):
-                    return self.record_fields(owner)
+                    return self._record_fields(owner, self)
             receiver = self.fold(node.func.value, scope)
             if isinstance(receiver, (Module, ClassRef)):
                 callee = self._attribute(receiver, node.func.attr)
@@ -352,18 +356,6 @@ class Folder:
                 if member.value == value:
                     return member
         raise Unfoldable(ast.unparse(node))
-
-    def record_fields(self, owner: ClassRef) -> list[Field]:
-        """The fields of a record class; how they are collected is the catalogue's to say, see annotated.py."""
-        from tools.source.annotated import fields_of
-
-        found = []
-        for declared in fields_of(owner, self):
-            try:
-                found.append(Field(declared.name, declared.default(self)))
-            except Unfoldable:
-                found.append(Field(declared.name, External("unknown")))
-        return found
 
     def _environment(self, node: ast.Call, scope: Scope) -> Any:
         """The declared default of `envs.NAME.get()`; MISSING for any other call."""

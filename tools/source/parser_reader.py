@@ -10,7 +10,15 @@ import ast
 import re
 from typing import Any, Final
 
-from tools.source.annotated import Declared, element_of, fields_of, literal_values, option_of, without_none
+from tools.source.annotated import (
+    Declared,
+    element_of,
+    fields_of,
+    literal_values,
+    option_of,
+    record_fields,
+    without_none,
+)
 from tools.source.catalogue import Choice, Dynamic, Flag, FlagCatalogue
 from tools.source.errors import SourceUnavailable
 from tools.source.folding import Folder, Unfoldable
@@ -30,7 +38,7 @@ INSTEAD: Final = re.compile(
 def read_flags(modules: Modules, version: str) -> FlagCatalogue:
     """The catalogue of a tree. Raises SourceUnavailable when it has no server arguments that can be read."""
     module = modules.by_path(SERVER_ARGS)
-    folder = Folder(modules)
+    folder = Folder(modules, record_fields)
     owner = None if module is None else _class(module.tree)
     if module is None or owner is None:
         raise SourceUnavailable(

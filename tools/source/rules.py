@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from tools.source.annotated import record_fields
 from tools.source.catalogue import Flag, FlagCatalogue
 from tools.source.folding import Folder, Unfoldable
 from tools.source.modules import ClassRef, Module, Modules, Scope
@@ -152,7 +153,7 @@ class Follower:
 
     def __init__(self, modules: Modules, catalogue: FlagCatalogue, family: Family) -> None:
         self._modules = modules
-        self._folder = Folder(modules)
+        self._folder = Folder(modules, record_fields)
         self._names = names_of(catalogue)
         self._family = family
 

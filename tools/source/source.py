@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from tools.source import search as searching
+from tools.source.archive import taken_from_host
 from tools.source.catalogue import FlagCatalogue
 from tools.source.errors import PathError
 from tools.source.globs import select
@@ -20,21 +21,10 @@ from tools.source.rule_scan import Rule
 from tools.source.rules import Family
 from tools.source.search import LIMIT, SECONDS, SearchResult
 from tools.source.store import Origin, Placed, TreeStore
+from tools.source.tree import Difference
 from transcripts.errors import UsageError
 
 READ_LIMIT: Final = 2_000
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """What sets a tree apart from the release of its version: paths from the package root."""
-
-    changed: tuple[str, ...]
-    added: tuple[str, ...]
-    removed: tuple[str, ...]
-
-    def __bool__(self) -> bool:
-        return bool(self.changed or self.added or self.removed)
 
 
 @dataclass(frozen=True)
@@ -208,12 +198,11 @@ async def obtain(
             loop.call_soon_threadsafe(progress, what, done, whole)
 
     store = TreeStore.at(cache, report, stop)
+    difference = None
     try:
         if archive is not None:
-            from tools.source.archive import taken_from_host
-
-            return await taken_from_host(archive, version or "", store)
-        if path is not None:
+            placed, difference = await taken_from_host(archive, version or "", store)
+        elif path is not None:
             placed = await asyncio.to_thread(store.local, path, version or "")
         elif version:
             placed = await asyncio.to_thread(store.release, version)
@@ -222,10 +211,5 @@ async def obtain(
     except asyncio.CancelledError:
         stop.set()
         raise
-    return opened(placed, version or "")
-
-
-def opened(placed: Placed, version: str = "", difference: Difference | None = None) -> Source:
-    """A cached tree as a Source."""
     manifest = placed.manifest
-    return Source(placed.root, manifest.version or version, placed.origin, manifest.digest, placed, difference)
+    return Source(placed.root, manifest.version or version or "", placed.origin, manifest.digest, placed, difference)

@@ -51,6 +51,28 @@ class Manifest:
     set_aside: tuple[tuple[str, str], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What sets a tree apart from the release of its version: paths from the package root."""
+
+    changed: tuple[str, ...]
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.changed or self.added or self.removed)
+
+
+def difference_between(tree: Manifest, release: Manifest) -> Difference:
+    """Which files of a tree are not as released. Compiled and hidden files never count."""
+    mine, theirs = tree.files, release.files
+    return Difference(
+        changed=tuple(path for path in mine if path in theirs and mine[path][1] != theirs[path][1]),
+        added=tuple(path for path in mine if path not in theirs),
+        removed=tuple(path for path in theirs if path not in mine),
+    )
+
+
 @dataclass(slots=True)
 class _Intake:
     root: Path
