@@ -18,6 +18,7 @@ from tools.host.policy.send import regenerate
 from tools.host.policy.verdict import Finding, Privacy, Stage, Verdict, ask, deny, worst
 
 _SYSTEM_FOLDERS: Final = frozenset({"/usr/bin", "/bin", "/usr/sbin", "/sbin"})
+_PROGRAM: Final = re.compile(r"[A-Za-z0-9_.+/-]+")
 _LOOSE_FOLDERS: Final = re.compile(r"/(tmp|var/tmp|dev/shm|home|root|run|proc)(/|$)")
 SGLANG_PORTS: Final = frozenset({30000})  # sglang 0.5.9 srt/server_args.py:311
 _PRIVACY: Final[dict[Privacy, int]] = {"plain": 0, "redact": 1, "ask": 2}
@@ -30,6 +31,7 @@ class _Judged:
     entry: Entry | None
     privacy: Privacy = "plain"
     paths: tuple[str, ...] = ()
+    carves: bool = False
 
 
 def judge(command: str, *, user: str = "root", reader: bool = False, ports: frozenset[int] = SGLANG_PORTS) -> Verdict:
@@ -124,11 +126,14 @@ def _judge_stage(stage: Stage, reader: bool, ports: frozenset[int]) -> _Judged:
     if reader:
         problems = [problem for problem in problems if problem is not HTTP_READER_ONLY]
     argv.extend(word for word in sub.adds if word not in arguments)
-    return _Judged((*argv, *arguments), (*findings, *problems), sub, sub.privacy, parsed.paths)
+    carves = sub.carves is not None and sub.carves(parsed)
+    return _Judged((*argv, *arguments), (*findings, *problems), sub, sub.privacy, parsed.paths, carves)
 
 
 def _program(program: str, name: str) -> list[Finding]:
     folder, slash, _ = program.rpartition("/")
+    if not _PROGRAM.fullmatch(program):
+        return [deny("shape", f"{program!r} is not the name of a program")]
     if not slash:
         return []
     if not program.startswith("/"):
@@ -166,7 +171,7 @@ def _between(plan: Sequence[Stage], judged: Sequence[_Judged]) -> list[Finding]:
         if stage.joined != "|":
             bearing = False
         entry = result.entry
-        if bearing and entry is not None and entry.carves:
+        if bearing and result.carves:
             findings.append(ask("secret", f"{stage.argv[0]} can cut a key out of its line, past redaction"))
         if entry is not None and (entry.bears_keys or "cmdline" in " ".join(stage.argv)):
             bearing = True

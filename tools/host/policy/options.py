@@ -69,8 +69,8 @@ class Entry:
     judges the first one instead (a pattern, a script) unless an option of `instead` gave it. With one of `recurses`
     the operands are trees. `verbs` holds the entries behind a first word (`docker ps`). `check` sees everything
     together. `adds` are put right behind the command unless one of them stands there already. `reads_input`: may
-    stand behind a pipe. `carves`: can cut a value out of its line, and so out of the context by which redaction
-    knows it. `bears_keys`: prints command lines.
+    stand behind a pipe. `carves`: does it, called so, cut a value out of its line, and so out of the context by
+    which redaction knows it. `bears_keys`: prints command lines.
     """
 
     path: str
@@ -86,7 +86,7 @@ class Entry:
     style: Literal["gnu", "words"] = "gnu"
     dashdash: bool = False
     reads_input: bool = False
-    carves: bool = False
+    carves: Callable[[Parsed], bool] | None = None
     bears_keys: bool = False
     privacy: Privacy = "plain"
     unknown: Finding | None = None
@@ -111,6 +111,11 @@ def never(tag: str, why: str, names: str, *, takes: bool = False) -> dict[str, O
 def asking(tag: str, why: str, names: str, *, takes: bool = False) -> dict[str, Option]:
     """Options that need the operator's yes."""
     return {name: Option(_any_value if takes else None, ask(tag, why)) for name in names.split()}
+
+
+def always(_: Parsed) -> bool:
+    """However it is called."""
+    return True
 
 
 def anything(_: str) -> Finding | None:

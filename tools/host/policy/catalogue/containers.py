@@ -56,7 +56,14 @@ _ENGINE_VERBS: Final = {
     "version": Entry("", valued(_LIST_FORMAT, "-f --format")),
     "info": Entry("", valued(_LIST_FORMAT, "-f --format"), privacy="redact"),
     "port": Entry("", operands=container, most=2),
-    "top": Entry("", operands=container, most=1, privacy="redact", bears_keys=True),
+    "top": Entry(
+        "",
+        {**flags("-e -f"), **valued(matching(r"(?!.*env)[a-z,]+", "columns"), "-o")},
+        operands=container,
+        most=1,
+        privacy="redact",
+        bears_keys=True,
+    ),
     "logs": Entry(
         "",
         {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from tools.host.policy.options import Entry, Parsed, flags, never, valued
+from tools.host.policy.options import Entry, Parsed, asking, flags, never, valued
 from tools.host.policy.roles import choice, fields, identity, matching, number, word
 from tools.host.policy.verdict import Finding, ask, deny
 
@@ -42,11 +42,14 @@ _MON: Final = Entry(
 _SECTIONS: Final = choice(
     "MEMORY UTILIZATION ECC TEMPERATURE POWER CLOCK COMPUTE PIDS PERFORMANCE SUPPORTED_CLOCKS PAGE_RETIREMENT"
     " ACCOUNTING ENCODER_STATS FBC_STATS ROW_REMAPPER RESET_STATUS GSP_FIRMWARE_VERSION VOLTAGE"
+    " SUPPORTED_GPU_TARGET_TEMP POWER_SMOOTHING POWER_PROFILES"
 )
 _NVIDIA_SMI: Final = Entry(
     "nvidia-smi",
     {
-        **flags("-L --list-gpus -q --query -x --xml-format -h --help --version -u --unit"),
+        **flags("-L --list-gpus -q --query -x --xml-format -h --help --version -u --unit --help-query-gpu"
+            " --help-query-compute-apps --help-query-accounted-apps --help-query-retired-pages"
+            " --help-query-remapped-rows --help-query-supported-clocks"),
         **valued(identity, "-i --id"),
         **valued(_SECTIONS, "-d --display"),
         **valued(
@@ -102,6 +105,7 @@ _ROCM_SMI: Final = Entry(
             " --showenergycounter"
             " --json --csv --alldevices -V --version -h --help"
         ),
+        **asking("cost", "some hundred lines per GPU: choose what to show", "-a --showallinfo"),
         **valued(matching(r"vram|vis_vram|gtt|all", "a kind of memory"), "--showmeminfo"),
         **valued(identity, "-d --device"),
     },

@@ -69,7 +69,7 @@ ENTRIES: Final = {
         check=_free,
     ),
     "uptime": Entry("/usr/bin/uptime", flags("-p -s --pretty --since -V")),
-    "nproc": Entry("/usr/bin/nproc", flags("--all")),
+    "nproc": Entry("/usr/bin/nproc", {**flags("--all"), **valued(number(0, 999), "--ignore")}),
     "arch": Entry("/usr/bin/arch"),
     "whoami": Entry("/usr/bin/whoami"),
     "id": Entry("/usr/bin/id", flags("-u -g -G -n -un -gn"), operands=word, most=1),
@@ -78,7 +78,9 @@ ENTRIES: Final = {
     "pwd": Entry("/usr/bin/pwd"),
     "true": Entry("/usr/bin/true"),
     "echo": Entry("/usr/bin/echo", flags("-n"), operands=anything, most=20),
-    "getconf": Entry("/usr/bin/getconf", flags("-a"), operands=word, most=1),
+    "getconf": Entry(
+        "/usr/bin/getconf", flags("-a"), operands=matching(r"[A-Z_][A-Za-z0-9_]*", "the name of a limit"), most=1
+    ),
     "locale": Entry("/usr/bin/locale", flags("-a")),
     "hostname": Entry(
         "hostname",
@@ -94,7 +96,11 @@ ENTRIES: Final = {
         "/usr/bin/date",
         {
             **flags("-u --utc --universal -R --rfc-email"),
-            **valued(choice("date hours minutes seconds ns"), "-I --iso-8601 --rfc-3339", optional=True),
+            **valued(
+                matching(r"d(ate)?|h(ours)?|m(inutes)?|s(econds)?|ns?", "date, hours, minutes, seconds or ns"),
+                "-I --iso-8601 --rfc-3339",
+                optional=True,
+            ),
             **valued(matching(r"[A-Za-z0-9@:. +-]{1,40}", "a date"), "-d --date"),
             **valued(paths.listing, "-r --reference"),
             **never("mutate", "sets the clock", "-s --set", takes=True),
@@ -107,7 +113,8 @@ ENTRIES: Final = {
         "/usr/bin/lscpu",
         {
             **flags("-a -b -c -J -y -x --all --online --json"),
-            **valued(fields, "-e -p --extended --parse", optional=True),
+            # lscpu's own short options take their list behind an equals sign.
+            **valued(matching(r"=?[A-Za-z0-9_.,%-]+", "a list of fields"), "-e -p --extended --parse", optional=True),
         },
     ),
     "lsblk": Entry(
@@ -140,7 +147,7 @@ ENTRIES: Final = {
         unknown=deny("exec", "numactl runs its operand"),
         most=0,
     ),
-    "numastat": Entry("/usr/bin/numastat", {**flags("-c -m -n -v -z -s"), **valued(pid, "-p")}, operands=word, most=2),
+    "numastat": Entry("/usr/bin/numastat", {**flags("-c -m -n -v -z -s"), **valued(word, "-p")}, operands=word, most=2),
     "vmstat": Entry(
         "/usr/bin/vmstat",
         {
@@ -214,8 +221,9 @@ ENTRIES: Final = {
     "chronyc": Entry(
         "/usr/bin/chronyc",
         flags("-n"),
-        check=lambda _: [deny("pager", "without a verb it takes commands")],
-        verbs={verb: Entry("") for verb in ("tracking", "sources", "sourcestats", "activity")},
+        operands=choice("tracking sources sourcestats activity"),
+        most=1,
+        check=lambda parsed: [] if parsed.operands else [deny("pager", "without a verb it takes commands")],
     ),
     "df": Entry(
         "/usr/bin/df",
@@ -236,7 +244,7 @@ ENTRIES: Final = {
             f"/usr/bin/{name}",
             finding=ask("private", "user names and where they come from"),
             most=2,
-            options=flags("-a -h -n -s -i -w") | {"-n": valued(number(1, 500), "-n")["-n"]},
+            options=flags("-a -h -n -s -i -w -x -F") | {"-n": valued(number(1, 500), "-n")["-n"]},
             operands=word,
         )
         for name in ("last", "lastb", "lastlog", "who", "w", "users")

@@ -81,7 +81,7 @@ ENTRIES: Final = {
         },
     ),
     "lsusb": Entry("lsusb", flags("-t")),
-    "lsmem": Entry("lsmem", {**flags("-a --all -b -J"), **valued(fields, "-o")}),
+    "lsmem": Entry("lsmem", {**flags("-a --all -b -J --summary"), **valued(fields, "-o")}),
     "lsipc": Entry("lsipc", flags("-m -s -q -g")),
     "ipcs": Entry("ipcs", flags("-m -s -q -a -l -u -p -t -c")),
     "lslocks": Entry("lslocks"),

@@ -95,6 +95,8 @@ _SECRET_PROPERTY: Final = re.compile(r"(?i)(^|,)(Environment|SetCredential\w*|Lo
 
 
 def _systemctl(parsed: Parsed) -> Iterable[Finding]:
+    if parsed.has("--version", "--help", "-h"):
+        return
     verb, *units = parsed.operands or ("list-units",)
     if verb == "show-environment":
         yield deny("secret", "the manager's environment")
@@ -182,6 +184,8 @@ ENTRIES: Final = {
     "systemd-cgls": Entry(
         "/usr/bin/systemd-cgls",
         {**flags("--no-pager -l --full -k"), **valued(unit, "-u --unit")},
+        operands=matching(r"(/[A-Za-z0-9_.@:-]*[A-Za-z0-9_@:-]){1,6}", "a control group"),
+        most=1,
         check=_paged,
         privacy="redact",
         bears_keys=True,

@@ -34,16 +34,19 @@ _OBJECTS: Final = {
     "netconf": "netconf",
 }
 _SHOWN: Final = matching(r"[A-Za-z0-9][A-Za-z0-9_.:@/-]{0,60}", "a word of a selection")
+_PORT: Final = r"[sd]port (=|==|eq) :\d{1,5}"
 _FILTER: Final = matching(
     r"state|exclude|connected|established|listening|listen|syn-sent|syn-recv|fin-wait-[12]|time-wait|closed?|close-wait"
     r"|last-ack|closing|all|synchronized|bucket|big|sport|dport|src|dst|dev|and|or|not|\(|\)|=|==|!=|>|<|>=|<=|eq|ne|gt|lt|ge|le"
     r"|:\d{1,5}|[0-9a-fA-F.:\[\]*]+(/\d+)?(:\d{1,5})?"
-    r"|\(? ?[sd]port (=|==|eq) :\d{1,5} ?\)?",
+    rf"|\(? ?{_PORT}( (and|or) {_PORT})? ?\)?",
     "a filter of states, ports and numeric addresses",
 )
 
 
 def _ip(parsed: Parsed) -> Iterable[Finding]:
+    if parsed.has("-V", "-Version") and not parsed.operands:
+        return
     thing, verb, *rest = (*parsed.operands, "", "")[: max(2, len(parsed.operands))]
     kind = _OBJECTS.get(thing)
     if kind is None:
@@ -138,14 +141,14 @@ ENTRIES: Final = {
             **flags("-t -l -n -p -u -a -s -i -r -e -g -x -W -4 -6 -o"),
             **never("hang", "repeats for ever", "-c --continuous"),
         },
-        check=_names_looked_up,
+        check=lambda parsed: [] if parsed.has("-i", "-s") else _names_looked_up(parsed),
     ),
     "ip": Entry(
         "ip",
         {
             **flags(
                 "-s -d -br -brief -4 -6 -o -j -p -h -stats -statistics -details -oneline -json -pretty"
-                " -human -c -color -N"
+                " -human -c -color -N -V -Version"
             ),
             **valued(matching(r"inet|inet6|link", "a family"), "-f -family"),
             **never("net", "looks names up", "-r -resolve"),

@@ -13,16 +13,21 @@ from tools.host.policy.verdict import Finding, ask, deny
 _ARGUMENTS: Final = re.compile(r"\b(args|cmd|command)\b")
 _FIELDS: Final = matching(r"[a-z_%][a-z0-9_%,=:]*", "a list of columns")
 _BSD: Final = matching(r"[aux]{1,3}[wlfh]{0,4}|[1-9]\d{0,6}", "one of the BSD forms like aux, or a process id")
+_BSD_COLUMNS: Final = re.compile(r"[aux]{1,3}[wlfh]{0,4}o")
 _EXEC: Final = deny("exec", "runs a program")
 
 
 def _ps(parsed: Parsed) -> Iterable[Finding]:
-    for operand in parsed.operands:
-        if operand.isalpha() and "e" in operand:
+    columns = list(parsed.values("-o", "-O", "--format"))
+    for before, operand in zip(("", *parsed.operands), parsed.operands, strict=False):
+        if _BSD_COLUMNS.fullmatch(before):
+            columns.append(operand)
+            yield from filter(None, [_FIELDS(operand)])
+        elif operand.isalpha() and "e" in operand:
             yield deny("secret", f"{operand!r} in BSD style prints environments")
-        elif finding := _BSD(operand):
+        elif not _BSD_COLUMNS.fullmatch(operand) and (finding := _BSD(operand)):
             yield finding
-    if any("env" in value for value in parsed.values("-o", "-O", "--format")):
+    if any("env" in value for value in columns):
         yield deny("secret", "a column with environments")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from tools.host.policy import paths
-from tools.host.policy.options import Entry, Parsed, flags, never, valued
+from tools.host.policy.options import Entry, Parsed, always, flags, never, valued
 from tools.host.policy.roles import anything, choice, matching, number, word
 from tools.host.policy.verdict import Finding, deny
 
@@ -48,9 +48,10 @@ def _grep(parsed: Parsed) -> Iterable[Finding]:
 
 
 def _rg(parsed: Parsed) -> Iterable[Finding]:
-    if parsed.has("--files"):
-        yield from filter(None, map(paths.tree, parsed.operands))
-    yield from _grep(parsed)
+    if not parsed.has("--files"):
+        yield from _grep(parsed)
+    elif not parsed.operands:
+        yield deny("operand", "name the folder")
 
 
 def _uniq(parsed: Parsed) -> Iterable[Finding]:
@@ -67,6 +68,11 @@ def _file_or_pipe(parsed: Parsed) -> Iterable[Finding]:
 def _script_and_file(parsed: Parsed) -> Iterable[Finding]:
     if len(parsed.operands) < 2 and not parsed.after_pipe:
         yield deny("operand", "name the file")
+
+
+def _tr_carves(parsed: Parsed) -> bool:
+    """The words of an argv one a line, or with blanks between, are a form that redaction knows."""
+    return bool(parsed.used) or parsed.operands not in {("\\0", " "), ("\\0", "\\n"), ("\\000", " "), ("\\000", "\\n")}
 
 
 def _sed(parsed: Parsed) -> Iterable[Finding]:
@@ -158,7 +164,7 @@ def _awk(name: str) -> Entry:
         first=_AWK,
         check=_script_and_file,
         reads_input=True,
-        carves=True,
+        carves=always,
         privacy="redact",
     )
 
@@ -179,7 +185,7 @@ ENTRIES: Final = {
         most=4,
         check=_file_or_pipe,
         reads_input=True,
-        carves=True,
+        carves=always,
     ),
     "sort": Entry(
         "/usr/bin/sort",
@@ -223,7 +229,7 @@ ENTRIES: Final = {
         first=_SED,
         check=_sed,
         reads_input=True,
-        carves=True,
+        carves=always,
         privacy="redact",
     ),
     "awk": _awk("awk"),
@@ -236,7 +242,7 @@ ENTRIES: Final = {
         most=2,
         check=lambda parsed: [] if parsed.after_pipe else [deny("operand", "tr reads a pipe")],
         reads_input=True,
-        carves=True,
+        carves=_tr_carves,
     ),
     "column": Entry(
         "/usr/bin/column",
@@ -260,7 +266,7 @@ ENTRIES: Final = {
         first=_JQ,
         check=_script_and_file,
         reads_input=True,
-        carves=True,
+        carves=always,
         privacy="redact",
     ),
 }
