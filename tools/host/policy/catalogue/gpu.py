@@ -47,9 +47,11 @@ _SECTIONS: Final = choice(
 _NVIDIA_SMI: Final = Entry(
     "nvidia-smi",
     {
-        **flags("-L --list-gpus -q --query -x --xml-format -h --help --version -u --unit --help-query-gpu"
+        **flags(
+            "-L --list-gpus -q --query -x --xml-format -h --help --version -u --unit --help-query-gpu"
             " --help-query-compute-apps --help-query-accounted-apps --help-query-retired-pages"
-            " --help-query-remapped-rows --help-query-supported-clocks"),
+            " --help-query-remapped-rows --help-query-supported-clocks"
+        ),
         **valued(identity, "-i --id"),
         **valued(_SECTIONS, "-d --display"),
         **valued(
