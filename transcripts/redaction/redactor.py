@@ -12,9 +12,12 @@ from collections.abc import Iterable, Iterator
 from typing import Final, Literal
 
 from transcripts.redaction import rules, share, views
+from transcripts.redaction.found import Found, slug
 from transcripts.redaction.known import Known
 from transcripts.redaction.placeholders import PLACEHOLDER, Placeholders
-from transcripts.redaction.rules import Found
+from transcripts.redaction.places import PEM
+from transcripts.redaction.prompts import prompts
+from transcripts.redaction.triggers import TRIGGERS
 
 Profile = Literal["llm", "share"]
 
@@ -59,7 +62,7 @@ class Redactor:
 
     def learn(self, value: str, label: str) -> None:
         """Make a value known, so that it is masked in any place and encoding. Values under 6 characters are not."""
-        kind = label if label in {"host", "user", "bucket"} else f"secret:{rules.label(label)}"
+        kind = label if label in {"host", "user", "bucket"} else f"secret:{slug(label)}"
         if self._known.add(value, kind):
             self._names.name(value, kind)
 
@@ -101,13 +104,13 @@ class Redactor:
         """What shows itself by name, shape or place."""
         found = [
             Found(*match.span("v"), "secret:private_key", False)
-            for match in rules.PEM.finditer(text)
+            for match in PEM.finditer(text)
             if "PRIVATE KEY" in text
         ]
         lower = _lower(text)
-        for start, end in _regions(text, lower, rules.TRIGGERS):
+        for start, end in _regions(text, lower, TRIGGERS):
             found.extend(rules.secrets(text, lower, start, end))
-            found.extend(rules.prompts(text, lower, start, end))
+            found.extend(prompts(text, lower, start, end))
         found.extend(rules.vendors(text))
         found.extend(views.found(plain))
         for start, end in _regions(text, text, _ENCODED):

@@ -21,7 +21,7 @@ SHAPES: Final = re.compile(
     r"|lin_api_[A-Za-z0-9]{20,}|dapi[a-f0-9]{32}"
     r"|ms-[a-f0-9]{8}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{12}"
     r"|wandb_v1_[A-Za-z0-9_]{20,}|glc_[A-Za-z0-9+/=]{20,}"
-    r"|\$(?:1|2[abxy]|5|6|7|y|gy|sha1|argon2id?)\$[./A-Za-z0-9$=,+-]{12,})"
+    r"|\$(?:1|apr1|2[abxy]|5|6|7|y|gy|sha1|argon2id?)\$[./A-Za-z0-9$=,+-]{12,})"
 )
 
 # Tokens of vendors whose prefixes stand in ordinary words too: looked for only where a long run of characters is.

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from transcripts.redaction.rules import Found
+from transcripts.redaction.found import Found
 
 _PUBLIC: Final = frozenset(
     {

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from transcripts.redaction import rules
+from transcripts.redaction.found import Found
 from transcripts.redaction.known import Known
-from transcripts.redaction.rules import Found
 
 _ROUNDS: Final = 3  # escapes may be escaped again
 _LONGEST: Final = 1 << 20

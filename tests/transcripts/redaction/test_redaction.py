@@ -45,14 +45,14 @@ def test_every_row_of_our_own_table_is_right() -> None:
     """Lists, mappings, argv over lines, prompts and prose on one side; figures, flags and names on the other."""
     result = score(_own_lines())
     assert result.wrong == ()
-    assert result.n > 140
+    assert result.n > 400
 
 
-@pytest.mark.parametrize("lines", [_lines, _own_lines])
-def test_rows_cut_at_every_place_are_masked_as_streams(lines: Callable[[], list[str]]) -> None:
+@pytest.mark.parametrize(("lines", "apart"), [(_lines, 1), (_own_lines, 1 if LONG else 5)])
+def test_rows_cut_at_every_place_are_masked_as_streams(lines: Callable[[], list[str]], apart: int) -> None:
     for number, line in enumerate(lines(), 1):
         text, masked, kept, profile, known = _row(line, number)
-        for cut in range(len(text) + 1):
+        for cut in range(number % apart, len(text) + 1, apart):
             redactor = Redactor(profile)
             for value in known:
                 redactor.learn(value, "known")
