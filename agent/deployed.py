@@ -25,7 +25,8 @@ async def facts_of(host: Host, told: Callable[[str], None] | None = None) -> Fac
 
     found: list[Fact] = []
     number = 0
-    async for seen in look(host, redact=Redactor().redact):
+    redactor = Redactor()
+    async for seen in look(host, redact=redactor.redact, learn=redactor.learn_from):
         number += 1
         if told is not None:
             told(f"E{number} {seen.probe}")

@@ -43,6 +43,7 @@ class Workbench:
     session: Session
     progress: Progress = _silent
     approve: Approve = refused
+    start_learnt: bool = False  # the redactor of this process knows the keys that the server was started with
     _host: Host | None = None
     _source: Source | None = None
     _trees: dict[str, Source] = field(default_factory=dict)
@@ -69,6 +70,14 @@ class Workbench:
         if self._host is None:
             self._host = await self._open_host()
         return self._host
+
+    async def learn_start(self) -> None:
+        """Before anything but a look brings text of the host: a session taken up anew knows no key yet."""
+        from tools import host as hosts
+
+        if not self.start_learnt and self.session.learn is not None:
+            await hosts.learn_start(await self.host(), self.session.learn)
+        self.start_learnt = True
 
     async def port(self, number: int) -> int:
         """A port of this machine that leads to that port of the host until the host is left. Raises HostError."""

@@ -210,6 +210,7 @@ class _Desk:
             raise ToolRefused(f"deny: {verdict.reason}.", "Only the published read-only commands run.")
         if verdict.kind == "ask":
             await self._agreed(arguments.command, verdict.reason, real, emit)
+        await self._bench.learn_start()
         result = await host.run(verdict.command)
         text = self._session.transcript.redact(result.text)
         evidence = _take(self._bench, replace(result, command=arguments.command, text=text), emit)
@@ -263,8 +264,11 @@ async def _look(bench: Workbench, skip: frozenset[str], emit: Emit) -> None:
     def redact(text: str) -> str:
         return _told(bench, "redacting", text, bench.session.transcript.redact)
 
+    asked = False
     async for seen in look(host, skip=skip, redact=redact, learn=bench.session.learn):
         _take(bench, replace(seen, host=bench.target["host"].rpartition("@")[2]), emit)
+        asked = True
+    bench.start_learnt = bench.start_learnt or asked
 
 
 def _take(bench: Workbench, seen: Observation, emit: Emit) -> Evidence:

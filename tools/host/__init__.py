@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tools.host.bundle import open_bundle_file
 from tools.host.forward import open_port
-from tools.host.look import Host, Observation, ShellHost, look
+from tools.host.look import Host, Observation, ShellHost, learn_start, look
 from tools.host.probes import STANDARD, Probe, least_rights
 from tools.host.ssh_config import SshOptions
 from tools.host.transport import Transport
@@ -26,6 +26,7 @@ __all__ = [
     "check_bundle",
     "connect",
     "fetch_tree",
+    "learn_start",
     "least_rights",
     "look",
     "open_bundle",

@@ -161,12 +161,14 @@ async def look(
     """The standard probes that are not in `skip`, redacted, in order of arrival. Raises HostError.
 
     `learn` is given what the server was started with, before anything is redacted: what comes earlier waits for it, so
-    that a key of the command line is known in a log that tells it in another form.
+    that a key of the command line is known in a log that tells it in another form. It is asked for again where it is in
+    `skip`, and then only learnt from.
     """
-    wanted = [probe for probe in STANDARD if probe.name not in skip]
-    if not wanted and DISCOVERY in skip:
+    if skip.issuperset((DISCOVERY, *(probe.name for probe in STANDARD))):
         return
-    awaited = {probe.name for probe in wanted} & STARTED_WITH if learn else set()
+    learnt = STARTED_WITH if learn else frozenset[str]()
+    wanted = [probe for probe in STANDARD if probe.name not in skip or probe.name in learnt]
+    awaited = {probe.name for probe in wanted} & learnt
     held: list[Observation] = []
     lost: HostError | None = None
     async with aclosing(host.observe(wanted)) as stream:
@@ -186,6 +188,14 @@ async def look(
             yield _redacted(seen, redact)
     if lost is not None:
         raise lost
+
+
+async def learn_start(host: Host, learn: Callable[[str], None]) -> None:
+    """Let `learn` know what the server was started with, and keep nothing of it. Raises HostError."""
+    async with aclosing(host.observe([probe for probe in STANDARD if probe.name in STARTED_WITH])) as stream:
+        async for seen in stream:
+            if seen.probe in STARTED_WITH:
+                learn(seen.text)
 
 
 def _redacted(seen: Observation, redact: Callable[[str], str]) -> Observation:

@@ -8,7 +8,8 @@ from collections.abc import AsyncGenerator, Iterable
 
 import pytest
 
-from tools.host import Observation, Probe, look
+from agent.deployed import facts_of
+from tools.host import STANDARD, Observation, Probe, learn_start, look
 from transcripts.errors import HostError
 from transcripts.redaction import Redactor
 
@@ -23,8 +24,10 @@ class Scripted:
     def __init__(self, *answers: tuple[str, str], lost: bool = False) -> None:
         self._answers = answers
         self._lost = lost
+        self.asked: list[str] = []
 
     async def observe(self, probes: Iterable[Probe]) -> AsyncGenerator[Observation, None]:
+        self.asked = [probe.name for probe in probes]
         for probe, text in self._answers:
             yield Observation(probe, probe, self.name, "", 0, text)
         if self._lost:
@@ -37,12 +40,12 @@ class Scripted:
         return None
 
 
-def _looked(host: Scripted) -> dict[str, str]:
+def _looked(host: Scripted, skip: frozenset[str] = frozenset()) -> dict[str, str]:
     redactor = Redactor()
     seen: dict[str, str] = {}
 
     async def work() -> None:
-        async for each in look(host, redact=redactor.redact, learn=redactor.learn_from):
+        async for each in look(host, skip=skip, redact=redactor.redact, learn=redactor.learn_from):
             seen[each.probe] = each.text
 
     try:
@@ -70,3 +73,33 @@ def test_a_key_of_the_start_is_masked_in_a_log_that_came_before(start: tuple[str
 
 def test_what_had_come_is_handed_on_when_the_connection_is_lost() -> None:
     assert _looked(Scripted(("journal_recent", "one line"), lost=True)) == {"journal_recent": "one line", "lost": "yes"}
+
+
+START = ("process", f"python3\n-m\nsglang.launch_server\n--api-key\n{KEY}\n")
+
+
+def test_a_look_that_goes_on_learns_the_start_anew_and_keeps_none_of_it() -> None:
+    host = Scripted(("journal_recent", f"rejected {KEY}"), START)
+    assert _looked(host, frozenset({"process"})) == {"journal_recent": "rejected «secret:api_key#1»"}
+    assert {"process", "unit_files"} <= set(host.asked)
+
+
+def test_a_look_with_nothing_left_to_ask_asks_nothing() -> None:
+    host = Scripted(START)
+    assert _looked(host, frozenset({"discovery", *(probe.name for probe in STANDARD)})) == {}
+    assert host.asked == []
+
+
+def test_the_start_alone_is_learnt_before_a_single_command() -> None:
+    redactor, host = Redactor(), Scripted(START)
+    asyncio.run(learn_start(host, redactor.learn_from))
+    assert redactor.redact(f"rejected {KEY}") == "rejected «secret:api_key#1»"
+    assert set(host.asked) == {"process", "unit_files"}
+
+
+def test_facts_that_no_session_keeps_know_the_start_too() -> None:
+    host = Scripted(
+        ("journal_recent", f"[2026-01-10 03:00:01] ValueError: {KEY} is no choice of kv_cache_dtype"), START
+    )
+    facts = asyncio.run(facts_of(host))
+    assert KEY not in repr(list(facts))

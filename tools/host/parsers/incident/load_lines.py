@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from math import gcd
@@ -56,14 +57,17 @@ def _equal(page: Page, alone: Sequence[tuple[int, int, int]], grade: Grade) -> N
 
 
 def _ranks(page: Page, rows: Sequence[tuple[int, str, int, int, int]], grade: Grade) -> None:
-    """Long prompts that found nothing on one DP rank while another rank had a hit of their size."""
-    hits = [(rank, cached) for _, rank, _, _, cached in rows if rank and cached >= _LONG]
+    """Long prompts that found nothing on one of several DP ranks while a rank had a hit of their size."""
+    ranked = [(number, rank, new, cached) for number, rank, _, new, cached in rows if rank]
+    if len({rank for _, rank, *_ in ranked}) < 2:
+        return
+    hits = sorted({cached for *_, cached in ranked if cached >= _LONG})
     lost = [
         number
-        for number, rank, _, new, cached in rows
-        if rank and cached == 0 and any(size <= new < 2 * size for _, size in hits)
+        for number, _, new, cached in ranked
+        if cached == 0 and (at := bisect_right(hits, new)) and new < 2 * hits[at - 1]
     ]
-    if lost and len({rank for _, rank, *_ in rows if rank}) > 1:
+    if lost:
         page.add("missed_on_rank", len(lost), lost[-1], grade=grade)
 
 

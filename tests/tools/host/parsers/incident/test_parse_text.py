@@ -54,6 +54,17 @@ def test_a_kill_by_the_kernel_is_no_gpu_failure() -> None:
     assert facts.get("message", "kernel_oom") is not None
 
 
+def test_long_prompts_that_miss_on_one_rank_what_another_holds() -> None:
+    batch = "[2026-01-10 03:00:0{} DP{} TP0] Prefill batch, #new-seq: 1, #new-token: {}, #cached-token: {}, token usage: 0.41"
+    rows = [(0, 0, 512, 4096), (1, 1, 100, 20_000), (2, 1, 4095, 0), (3, 1, 4096, 0), (4, 0, 8191, 0), (5, 0, 8192, 0),
+            (6, 1, 39_999, 0), (7, 0, 40_000, 0)]  # fmt: skip
+    facts = read("\n".join(batch.format(*row) for row in rows))
+    found = facts.get("missed_on_rank")
+    assert found is not None
+    assert (found.value, found.source) == (3, "E7:7")
+    assert "missed_on_rank" not in read("\n".join(batch.format(at, 0, new, hit) for at, _, new, hit in rows))
+
+
 def test_refusals_of_the_parser() -> None:
     facts = read(
         "error: unrecognized arguments: --enable_metrics --foo 3\nerror: argument --tool-call-parser: invalid choice: 'kimi-k2' (choose from kimi_k2, qwen)"
