@@ -7,11 +7,12 @@ import json
 from collections.abc import AsyncGenerator, Iterable
 from pathlib import Path
 
+from pydantic import BaseModel
+
 from agent.roles.main import main_toolbox
 from agent.run import Run, start, take_up
 from agent.settings import Settings
 from tools.host import Observation, Probe
-from transcripts.records import Record
 
 KEY = "opensesame"  # a common word: only the server's start tells that it is a key
 
@@ -42,7 +43,7 @@ def test_a_command_of_a_resumed_session_shows_no_key_of_the_start(tmp_path: Path
     session = take_up(settings, opened.case.opened.id)
     run = Run.on(settings, session, lambda *_: None)
     run.bench._host = Started()
-    kept: list[Record] = []
+    kept: list[BaseModel] = []
 
     async def work() -> str:
         toolbox = main_toolbox(run.bench, run.tasks)

@@ -98,8 +98,7 @@ def test_the_start_alone_is_learnt_before_a_single_command() -> None:
 
 
 def test_facts_that_no_session_keeps_know_the_start_too() -> None:
-    host = Scripted(
-        ("journal_recent", f"[2026-01-10 03:00:01] ValueError: {KEY} is no choice of kv_cache_dtype"), START
-    )
+    refusal = f"error: argument --tool-call-parser: invalid choice: '{KEY}' (choose from kimi_k2, qwen)"
+    host = Scripted(("journal_recent", refusal), START)
     facts = asyncio.run(facts_of(host))
     assert KEY not in repr(list(facts))
