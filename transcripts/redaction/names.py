@@ -128,6 +128,8 @@ def _values(text: str, low: int, high: int, end: int) -> tuple[list[tuple[int, i
     limit = min(len(text), high + _LONGEST_CONTAINER)
     if found := _CONTAINER.match(text, high, end):
         return _contained(text, found.start("v"), limit)
+    if found := _BLOCK_VALUE.match(text, high, limit):
+        return [found.span("v")], found.end()
     if found := _LIST_BELOW.match(text, high, limit):
         return [item.span("v") for item in _ENTRY_BELOW.finditer(text, *found.span("v"))], found.end()
     span = _value(text, low, high, end)
@@ -161,7 +163,7 @@ def _value(text: str, low: int, high: int, end: int) -> tuple[int, int] | None:
     quote = text[low - 1] if low else ""
     if quote in _IN_QUOTES and text[low - 2 : low - 1] != "\\" and (found := _IN_QUOTES[quote].match(text, high, end)):
         return found.span("v")
-    for pattern in (_BLOCK_VALUE, _QUOTED_VALUE, _BARE_VALUE):
+    for pattern in (_QUOTED_VALUE, _BARE_VALUE):
         if found := pattern.match(text, high, end):
             return found.span("v")
     return None

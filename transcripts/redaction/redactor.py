@@ -22,7 +22,8 @@ from transcripts.redaction.triggers import TRIGGERS
 Profile = Literal["llm", "share"]
 
 _HOLD_BACK: Final = 1_024
-_STEP: Final = 16_384
+_STEP: Final = 65_536
+_IN_VIEW: Final = 16_384  # as long as a list of keys is read
 _LONGEST_LINE: Final = 1 << 20
 _PASSES: Final = 4
 _LOOKED_OVER_AGAIN: Final = 200_000
@@ -159,10 +160,14 @@ class Redactor:
 
 
 class Stream:
-    """`feed` gives what can no longer change, `finish` the rest. A secret cut anywhere between pieces is masked."""
+    """`feed` gives what can no longer change, `finish` the rest. A secret cut anywhere between pieces is masked.
+
+    What was given last stays in view: a list of keys may be longer than what is held back, and begin with its name.
+    """
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
+        self._before = ""
         self._held: list[str] = []
         self._size = 0
         self._again = _STEP
@@ -173,20 +178,28 @@ class Stream:
         self._size += len(chunk)
         if self._size < self._again:
             return ""
-        text = "".join(self._held)
+        text = self._before + "".join(self._held)
         spans = self._redactor._find(text)
-        cut = _cut(text, spans)
-        ready = self._redactor._replace(text[:cut], [span for span in spans if span[1] <= cut])
+        cut = max(_cut(text, spans), len(self._before))
+        ready = self._given(text, cut, spans)
         self._held = [text[cut:]]
         self._size = len(text) - cut
         self._again = max(_STEP, self._size * 2)
+        self._before = text[text.rfind("\n", 0, max(0, cut - _IN_VIEW)) + 1 : cut][-2 * _IN_VIEW :]
         return ready
 
     def finish(self) -> str:
         """What was held back."""
-        text = "".join(self._held)
-        self._held, self._size = [], 0
-        return self._redactor.redact(text)
+        text = self._before + "".join(self._held)
+        rest = self._given(text, len(text), self._redactor._find(text))
+        self._before, self._held, self._size = "", [], 0
+        return self._redactor.redact(rest)
+
+    def _given(self, text: str, cut: int, spans: list[tuple[int, int, str]]) -> str:
+        """The text between what was given before and the cut, with its placeholders."""
+        low = len(self._before)
+        inside = [(max(start, low) - low, end - low, name) for start, end, name in spans if low < end <= cut]
+        return self._redactor._replace(text[low:cut], inside)
 
 
 def _cut(text: str, spans: list[tuple[int, int, str]]) -> int:

@@ -145,6 +145,31 @@ def test_a_secret_amid_a_long_stream_is_masked_wherever_the_pieces_end() -> None
         assert out.count(line) == text.count(line)
 
 
+WORDS = [
+    f"{first}{second}" for first in ("red", "blue", "gray", "pink") for second in ("apple", "berry", "cedar", "daisy")
+]
+LISTS = {
+    "json": ('{"api_key": [\n', '  "%s",\n', "]}\n"),
+    "yaml": ("api_keys:\n", "  - %s\n", "port: 1\n"),
+    "block": ("password: |\n", "  %s\n", "port: 1\n"),
+    "argv": ("", "--api-key\n%s\n", "--port\n"),
+    "pairs": ("env:\n", "  - name: API_KEY\n    value: %s\n", "port: 1\n"),
+}
+
+
+@pytest.mark.parametrize("form", LISTS)
+def test_keys_that_are_plain_words_are_masked_wherever_a_stream_parts_their_list(form: str) -> None:
+    head, item, tail = LISTS[form]
+    line = "Decode batch, #running-req: 31, #token: 118422, token usage: 0.93\n"
+    keys = head + "".join(item % word for word in WORDS * 12) + tail
+    for shift in range(0, len(keys) + 2_000, 97 if LONG else 487):
+        text = line * ((65_536 - shift) // len(line)) + keys + line * 40
+        stream = Redactor().stream()
+        out = "".join(stream.feed(text[at : at + 1_024]) for at in range(0, len(text), 1_024)) + stream.finish()
+        assert not [word for word in WORDS if word in out], shift
+        assert out.count(line) == text.count(line)
+
+
 def test_a_private_key_longer_than_any_piece_is_held_back() -> None:
     body = "\n".join("FAKE" + "Ab3" * 20 for _ in range(4_000))
     text = f"before\n-----BEGIN RSA PRIVATE KEY-----\n{body}\n-----END RSA PRIVATE KEY-----\nafter\n"
