@@ -20,6 +20,8 @@ COMPLAINT = (
     "seems like I'm kinda low on max parallel request context, what options do we have for ram offload of kv cache?"
 )
 
+HOSTS = "USER@HOST[:PORT], a name of your SSH configuration, or `local`; again for nodes beside the first."
+
 
 def case_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """What every command that works on a case takes."""
@@ -62,14 +64,14 @@ def demo(name: str | None, listing: bool, recorded: Path | None, complaint: str,
 
 @click.command()
 @click.argument("complaint")
-@click.option("--host", help="USER@HOST[:PORT], a name of your SSH configuration, or `local`.")
+@click.option("--host", "hosts", multiple=True, help=HOSTS)
 @click.option(
     "--bundle", type=click.Path(exists=True, path_type=Path), help="A bundle, folder, log or collected output."
 )
 @case_options
-def diagnose(complaint: str, host: str | None, bundle: Path | None, **options: Any) -> int:
+def diagnose(complaint: str, hosts: tuple[str, ...], bundle: Path | None, **options: Any) -> int:
     """Find the cause of COMPLAINT on a host, and the change that helps."""
-    return _start(_target(host, bundle), complaint, options)
+    return _start(_target(hosts, bundle), complaint, options)
 
 
 @click.command()
@@ -135,14 +137,14 @@ def verify(identity: str, as_json: bool) -> int:
 
 
 @click.command()
-@click.option("--host", help="USER@HOST[:PORT], a name of your SSH configuration, or `local`.")
+@click.option("--host", "hosts", multiple=True, help=HOSTS)
 @click.option("--bundle", type=click.Path(exists=True, path_type=Path), help="A bundle, folder or log.")
 @click.option("--demo", "recording", help="A recorded host that ships with the program.")
 @click.option("--resume", "identity", metavar="ID", help="Continue an earlier session.")
 @click.option("--complaint", default="", help="What the case is about, when the first line asks something else.")
 @click.option("--model", help="Model name at the endpoint, or `playbook`.")
 def chat(
-    host: str | None,
+    hosts: tuple[str, ...],
     bundle: Path | None,
     recording: str | None,
     identity: str | None,
@@ -158,23 +160,25 @@ def chat(
         target = {"kind": "recorded", "recording": recording, "host": f"recorded:{recording}"}
         complaint = complaint or COMPLAINT
     elif identity is None:
-        target = _target(host, bundle)
+        target = _target(hosts, bundle)
     return asyncio.run(talk(settings, target, identity, complaint))
 
 
-def _target(host: str | None, bundle: Path | None) -> Json:
-    if host and bundle:
+def _target(hosts: tuple[str, ...], bundle: Path | None) -> Json:
+    """The host under diagnosis, which is the first, and those named beside it; or the bundle."""
+    if hosts and bundle:
         raise UsageError("--host and --bundle exclude each other.", "Give one of them.")
     if bundle:
         from tools.host import check_bundle
 
         check_bundle(bundle)  # before a session is made of it
         return {"kind": "bundle", "path": str(bundle.resolve()), "host": bundle.name}
-    if not host:
+    if not any(hosts):
         raise UsageError(
             "no host is given.", "Pass --host USER@HOST, --host local or --bundle PATH; or try `sglscout demo`."
         )
-    return {"kind": "local" if host == "local" else "ssh", "host": host}
+    host, *beside = dict.fromkeys(hosts)
+    return {"kind": "local" if host == "local" else "ssh", "host": host, **({"beside": beside} if beside else {})}
 
 
 def _start(target: Json, complaint: str, options: Json) -> int:

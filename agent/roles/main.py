@@ -13,6 +13,7 @@ from pydantic import Field
 from agent import advise, merge
 from agent.found import COMPLAINT, sglang_found
 from agent.limits import waiting
+from agent.roles.beside import look_beside
 from agent.roles.calculate import calculated
 from agent.session import Session
 from agent.tasks import Tasks
@@ -111,6 +112,8 @@ class _Desk:
                 emit,
             )
         await _look(self._bench, frozenset() if arguments.again else case.probes_answered(), emit)
+        for name in self._bench.target.get("beside", ()):
+            await look_beside(self._bench, name, emit)
         for text in _only_partly_seen(case.evidence.values()):
             if text not in case.notes:
                 emit(Note(text=text))

@@ -33,6 +33,7 @@ def _one_line(done: Done, code: int, *words: str) -> None:
         (["diagnose", "slow", "--host", "a b"], 2, "is no host"),
         (["diagnose", " ", "--host", "local"], 2, "complaint is empty"),
         (["diagnose", "slow", "--host", "root@no-such-host.invalid"], 4, "no address"),
+        (["diagnose", "slow", "--host", "root@no-such-host.invalid", "--host", "local"], 4, "no-such-host.invalid"),
         (["resume", "ses_0123456789ABCDEF"], 2, "no session or task has the id"),
         (["resume", "../etc/passwd"], 2, "no session or task"),
         (["show", "x"], 2, "no session or task"),
