@@ -68,10 +68,9 @@ def _compared(here: Facts, there: Facts) -> Iterator[str]:
     for scope in sorted(scopes):
         yield from _differing(f"{scope}", here.get("server_arg", scope), there.get("server_arg", scope))
     for name, what in _BUSY.items():
-        fact = there.get(name)
-        if fact is not None:
-            own = here.get(name)
-            yield f"{what} {fact.value} there, {'not known' if own is None else own.value} here [{fact.source}]"
+        seen, own = there.get(name), here.get(name)
+        if seen is not None:
+            yield f"{what} {seen.value} there, {'not known' if own is None else own.value} here [{seen.source}]"
 
 
 def _differing(what: str, here: Fact | None, there: Fact | None) -> Iterator[str]:
