@@ -11,17 +11,18 @@ from typing import Any, Final
 from agent.case import Case
 from agent.deployed import Progress
 from agent.document import document
+from agent.found import served_by
 from agent.grounding import grounded
 from agent.loop import Agent
 from agent.model import Model, Reply
 from agent.roles import main as main_role
 from agent.roles.researcher import researcher_toolbox
 from agent.session import Session
-from agent.settings import Settings
+from agent.settings import FROM_HOST, Settings
 from agent.tasks import Tasks, call_again, run_task
 from agent.workbench import Workbench
 from prompts import prompt
-from transcripts.errors import Inconclusive, LimitReached, ScoutError
+from transcripts.errors import Inconclusive, LimitReached, ScoutError, UsageError
 from transcripts.facts import Facts
 from transcripts.ids import new_id
 from transcripts.reading import StoreError
@@ -30,12 +31,16 @@ from transcripts.redaction import Redactor
 from transcripts.store import DiskFullError, Store
 
 WRITEUP: Final = "writeup"
-FROM_HOST: Final = "from-host"
 LIMITS: Final = Limits(turns=60, seconds=1800.0, tokens=2_000_000)
 
 
 def start(settings: Settings, target: dict[str, Any], complaint: str) -> Session:
-    """A new session about a complaint; it is on disk before anything is asked of a host."""
+    """A new session about a complaint; it is on disk before anything is asked of a host.
+
+    Raises UsageError for a model that such a target cannot have.
+    """
+    if settings.model == FROM_HOST and target["kind"] == "bundle":
+        raise UsageError("a bundle has no server to ask.", "Use --host with --model-from-host.")
     opened = Opened(
         id=new_id(),
         role="session",
@@ -89,7 +94,7 @@ class Run:
                 return make_model(settings, name, notice)
             from agent.models.from_host import FromHost
 
-            return FromHost(bench.port, lambda: session.case.facts, settings.api_key, notice)
+            return FromHost(bench.port, lambda: served_by(session.case), settings.api_key, notice)
 
         model = made(session.case.opened.model)
 

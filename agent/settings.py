@@ -2,7 +2,7 @@
 
 SGLSCOUT_HOME     transcripts, configuration          default: the platform's state folder
 SGLSCOUT_CACHE    source trees                        default: the platform's cache folder
-SGLSCOUT_MODEL    model name at the endpoint
+SGLSCOUT_MODEL    model name at the endpoint, `playbook`, or `from-host`: the server under diagnosis
 price_in, price_out, max_cost     per million tokens, and what a question may cost; in `config.toml` alone
 OPENAI_BASE_URL, OPENAI_API_KEY                       any OpenAI-compatible endpoint; neither set: the playbook
 """
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 TEXTS: Final = ("model", "base_url", "api_key")
 MONEY: Final = ("price_in", "price_out", "max_cost")
+FROM_HOST: Final = "from-host"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,9 @@ def load_settings(model: str | None = None) -> Settings:
     base_url = os.environ.get("OPENAI_BASE_URL") or config.get("base_url", "")
     api_key = os.environ.get("OPENAI_API_KEY") or config.get("api_key", "")
     name = model or os.environ.get("SGLSCOUT_MODEL") or config.get("model", "")
-    if name == "playbook" or not (base_url or api_key):
+    if name == FROM_HOST:
+        pass
+    elif name == "playbook" or not (base_url or api_key):
         if model and model != "playbook":
             raise UsageError(
                 f"the model {model!r} needs an endpoint.",

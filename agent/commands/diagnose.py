@@ -6,12 +6,12 @@ import asyncio
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
+from agent.commands.options import model_of, model_options
 from agent.settings import Settings, load_settings
 from transcripts.errors import UsageError
 
@@ -28,8 +28,7 @@ def case_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         click.option("--json", "as_json", is_flag=True, help="The diagnosis as one JSON document on standard output."),
         click.option("--events", is_flag=True, help="Every record as a JSON line on standard output."),
-        click.option("--model", help="Model name at the endpoint, or `playbook`."),
-        click.option("--model-from-host", is_flag=True, help="The server under diagnosis is the model, over SSH."),
+        model_options,
         click.option("--source", type=click.Path(exists=True, path_type=Path), help="An SGLang tree of your own."),
         click.option("--sglang-version", help="Version to read where the host does not tell."),
         click.option("--writeup", type=click.Path(file_okay=False, path_type=Path), help="Folder for the write-up."),
@@ -142,7 +141,7 @@ def verify(identity: str, as_json: bool) -> int:
 @click.option("--demo", "recording", help="A recorded host that ships with the program.")
 @click.option("--resume", "identity", metavar="ID", help="Continue an earlier session.")
 @click.option("--complaint", default="", help="What the case is about, when the first line asks something else.")
-@click.option("--model", help="Model name at the endpoint, or `playbook`.")
+@model_options
 def chat(
     hosts: tuple[str, ...],
     bundle: Path | None,
@@ -150,11 +149,12 @@ def chat(
     identity: str | None,
     complaint: str,
     model: str | None,
+    model_from_host: bool,
 ) -> int:
     """Ask, answer, follow up; `/help` names the commands."""
     from agent.repl import talk
 
-    settings = load_settings(model)
+    settings = load_settings(model_of(model, model_from_host))
     target: Json | None = None
     if recording:
         target = {"kind": "recorded", "recording": recording, "host": f"recorded:{recording}"}
@@ -186,26 +186,13 @@ def _start(target: Json, complaint: str, options: Json) -> int:
 
     if not complaint.strip():
         raise UsageError("the complaint is empty.", "Say in a sentence what hurts.")
-    settings = load_settings(options["model"])
-    if options["model_from_host"]:
-        settings = _from_host(settings, target, options["model"])
+    settings = load_settings(model_of(options["model"], options["model_from_host"]))
     if options["source"]:
         target["source"] = str(options["source"].resolve())
     if options["sglang_version"]:
         target["version"] = options["sglang_version"]
     with start(settings, target, complaint) as session:
         return _work(settings, session, "", options)
-
-
-def _from_host(settings: Settings, target: Json, model: str | None) -> Settings:
-    """The same settings with the server under diagnosis as the model. Raises UsageError where there is none to ask."""
-    from agent.run import FROM_HOST
-
-    if target["kind"] == "bundle":
-        raise UsageError("a bundle has no server to ask.", "Use --host with --model-from-host.")
-    if model:
-        raise UsageError("--model and --model-from-host exclude each other.", "Give one of them.")
-    return replace(settings, model=FROM_HOST)
 
 
 def _work(settings: Settings, session: Any, follow_up: str, options: Json) -> int:

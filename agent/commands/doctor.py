@@ -4,22 +4,41 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
+import os
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from agent.settings import Settings, load_settings
+from agent.commands.options import model_of, model_options
+from agent.settings import FROM_HOST, Settings, load_settings
+from transcripts.errors import UsageError
+
+if TYPE_CHECKING:
+    from agent.model import Model
+    from tools.host import Host
+
+Check = tuple[str, bool, str]
 
 
 @click.command()
-@click.option("--model", help="Model name at the endpoint, or `playbook`.")
+@click.option("--host", help="With --model-from-host: USER@HOST[:PORT], a name of your SSH configuration, or `local`.")
+@model_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
-def doctor(model: str | None, as_json: bool) -> int:
+def doctor(host: str | None, model: str | None, model_from_host: bool, as_json: bool) -> int:
     """Say what this installation, its folders and its model endpoint can do."""
-    settings = load_settings(model)
+    settings = load_settings(model_of(model, model_from_host))
+    of_host = settings.model == FROM_HOST
+    if of_host and not host:
+        raise UsageError("which host's server is the model?", "Pass --host USER@HOST with --model-from-host.")
+    if host and not of_host:
+        raise UsageError("--host is for a model of that host.", "Pass --model-from-host with it.")
     checks = [*_local(settings)]
-    if settings.model:
-        checks += asyncio.run(_endpoint(settings))
+    if host:
+        checks += asyncio.run(_at_host(host, settings.api_key))
+    elif settings.model:
+        from agent.run import make_model
+
+        checks += asyncio.run(endpoint_checks(make_model(settings, settings.model)))
     if as_json:
         click.echo(json.dumps({"v": 1, "checks": [{"what": w, "ok": ok, "says": s} for w, ok, s in checks]}))
     else:
@@ -28,12 +47,7 @@ def doctor(model: str | None, as_json: bool) -> int:
     return 0 if all(ok for _, ok, _ in checks) else 6
 
 
-Check = tuple[str, bool, str]
-
-
 def _local(settings: Settings) -> list[Check]:
-    import os
-
     checks: list[Check] = []
     for what, folder in (("transcripts", settings.home), ("source cache", settings.cache)):
         near = next(path for path in (folder, *folder.parents) if path.exists())
@@ -42,15 +56,43 @@ def _local(settings: Settings) -> list[Check]:
     return checks
 
 
-async def _endpoint(settings: Settings) -> list[Check]:
+async def _at_host(target: str, api_key: str) -> list[Check]:
+    from tools.host import connect
+
+    async with connect(target) as host:
+        return await host_checks(host, api_key)
+
+
+async def host_checks(host: Host, api_key: str) -> list[Check]:
+    """The server of a host found, and asked over the connection to it. Raises HostError."""
+    from agent.found import port_of, served_name
+    from agent.models.from_host import endpoint_at
+    from agent.views.words import visible
+    from tools.host import STANDARD, open_port
+    from tools.host.framing import DISCOVERY
+    from tools.host.parsers import parse
+    from transcripts.facts import Facts
+
+    port, facts = None, Facts()
+    async for seen in host.observe([probe for probe in STANDARD if probe.name in ("process", "models")]):
+        if seen.probe == DISCOVERY:
+            port = port_of(seen.text)
+        facts = Facts([*facts, *parse(seen.evidence("E1"))])
+    if port is None:
+        return [("server of the host", False, f"no SGLang server was found on {host.name}; is it running?")]
+    name = served_name(facts)
+    found = ("server of the host", True, f"{visible(name)} at port {port} of {host.name}")
+    async with open_port(host, port) as near:
+        return [found, *await endpoint_checks(endpoint_at(near, name, api_key))]
+
+
+async def endpoint_checks(model: Model) -> list[Check]:
     """Three small requests: a word, a tool call, two tool calls at once."""
     from agent.case import Case
     from agent.model import Reply, Request
-    from agent.models.openai_compatible import OpenAICompatible
     from transcripts.errors import EndpointError
     from transcripts.records import Opened
 
-    model = OpenAICompatible(settings.model, settings.base_url, settings.api_key)
     case = Case(Opened(id="ses_doctor", role="session", text="doctor"))
     parameters = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
     tool = {"type": "function", "function": {"name": "weather", "description": "Weather.", "parameters": parameters}}
@@ -63,7 +105,7 @@ async def _endpoint(settings: Settings) -> list[Check]:
     except EndpointError as error:
         return [("streamed answer", False, str(error))]
     checks: list[Check] = [
-        ("streamed answer", bool(word.text), f"{word.model or settings.model} answers"),
+        ("streamed answer", bool(word.text), f"{word.model or model.name} answers"),
         (
             "usage",
             word.usage.tokens_in > 0,

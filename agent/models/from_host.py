@@ -15,17 +15,16 @@ from agent.models.errors import ContextTooLong
 from agent.models.openai_compatible import OpenAICompatible
 from agent.models.playbook import Playbook
 from transcripts.errors import EndpointError, HostError, UsageError
-from transcripts.facts import Facts
 
 FIRST_TOKEN_S: Final = 60.0
 
 
 @dataclass(slots=True)
 class FromHost:
-    """`reach` gives the local port that leads to a port of the host; `facts` are those of the session."""
+    """`reach` gives the local port that leads to a port of the host; `served`: the server's port and model name."""
 
     reach: Callable[[int], Awaitable[int]]
-    facts: Callable[[], Facts]
+    served: Callable[[], tuple[int, str] | None]
     api_key: str
     notice: Callable[[str], None]
     back_off_s: float = 1.0
@@ -35,10 +34,11 @@ class FromHost:
     _failed: bool = False
 
     async def reply(self, request: Request) -> Reply:
-        if self._failed or (self._endpoint is None and self.facts().number("port") is None):
+        served = self.served()
+        if self._failed or served is None:
             return await self._playbook.reply(request)
         try:
-            return await (self._endpoint or await self._reached()).reply(request)
+            return await (self._endpoint or await self._reached(*served)).reply(request)
         except ContextTooLong:
             raise
         except (EndpointError, HostError, UsageError) as error:
@@ -46,16 +46,16 @@ class FromHost:
             self.notice(f"the server itself does not answer as a model ({error.message}); the playbook goes on.")
             return await self._playbook.reply(request)
 
-    async def _reached(self) -> Model:
-        facts = self.facts()
-        port = await self.reach(int(facts.number("port") or 0))
-        served = facts.text("served_model") or facts.text("model_path") or "default"
-        self._endpoint = OpenAICompatible(
-            served,
-            f"http://127.0.0.1:{port}/v1",
-            self.api_key,
-            first_token_s=FIRST_TOKEN_S,
-            back_off_s=self.back_off_s,
-            notice=self.notice,
-        )
-        return self._endpoint
+    async def _reached(self, port: int, name: str) -> Model:
+        endpoint = endpoint_at(await self.reach(port), name, self.api_key, self.notice)
+        endpoint.back_off_s = self.back_off_s
+        self._endpoint = endpoint
+        return endpoint
+
+
+def endpoint_at(
+    port: int, name: str, api_key: str, notice: Callable[[str], None] = lambda _what: None
+) -> OpenAICompatible:
+    """The model behind a port of this machine that leads to the server of a host."""
+    base_url = f"http://127.0.0.1:{port}/v1"
+    return OpenAICompatible(name, base_url, api_key, first_token_s=FIRST_TOKEN_S, notice=notice)

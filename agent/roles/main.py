@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from pydantic import Field
 
 from agent import advise, merge
-from agent.found import COMPLAINT, sglang_found
+from agent.found import COMPLAINT, server_port, sglang_found
 from agent.limits import waiting
 from agent.roles.beside import look_beside
 from agent.roles.calculate import calculated
@@ -205,7 +205,9 @@ class _Desk:
         from tools.host.policy import judge, lookup_command, read_lookup, settle
 
         host = await self._bench.host()
-        verdict, real = judge(arguments.command, ports=self._server_ports()), dict[str, tuple[str, ...]]()
+        port = server_port(self._session.case)
+        ports = frozenset({port} if port is not None else ())
+        verdict, real = judge(arguments.command, ports=ports), dict[str, tuple[str, ...]]()
         if verdict.kind != "deny" and verdict.paths:  # a link may lead where the word does not say
             real = read_lookup(verdict, (await host.run(lookup_command(verdict))).text)
             verdict = settle(verdict, real)
@@ -218,14 +220,6 @@ class _Desk:
         text = self._session.transcript.redact(result.text)
         evidence = _take(self._bench, replace(result, command=arguments.command, text=text), emit)
         return f"{evidence.id}, exit {evidence.exit}:\n{evidence.text}"
-
-    def _server_ports(self) -> frozenset[int]:
-        """Where the server was found to listen by the look itself, never by what a log or a model says."""
-        from tools.host.look import slots_of
-
-        looks = [item for item in self._session.case.evidence.values() if item.probe == "discovery"]
-        port = slots_of(looks[-1].text).get("PORT", "") if looks else ""
-        return frozenset({int(port)} if port.isdecimal() else ())
 
     async def _agreed(self, command: str, reason: str, real: Mapping[str, tuple[str, ...]], emit: Emit) -> None:
         """The operator's yes, one question at a time: the command whole, which is plain ASCII, and where links lead."""
