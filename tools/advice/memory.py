@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from tools.advice.change import Problem
 from tools.advice.command import FLAG
+from tools.capacity import gpu_budget
 from transcripts.facts import Facts
 
 GIB = 1 << 30
@@ -90,7 +91,15 @@ def _pool(old: dict[str, str], new: dict[str, str], facts: Facts, found: Fit) ->
     if was is None or total is None:
         found.missing.append("free GPU memory before weights and the fraction in effect (boot log, /server_info)")
         return pool
-    grown = (now - was) * total
+    grown, floor = (now - was) * total, _floor(facts, pool, was, total)
+    if floor is not None and now <= floor:
+        found.problems.append(
+            Problem(
+                f"{_FRACTION} {now:g} leaves no memory for a KV pool: the weights take {floor:.3f} of what is free "
+                "before them, and a start needs more",
+                _source(facts, "weights_before_gib"),
+            )
+        )
     if grown > 0 and free is None:
         found.missing.append("free GPU memory after all graphs (the ready line)")
     elif grown > 0 and free is not None and grown > free - _GPU_HEADROOM_GIB:
@@ -102,6 +111,15 @@ def _pool(old: dict[str, str], new: dict[str, str], facts: Facts, found: Fit) ->
             )
         )
     return None if pool is None else max(pool + grown, 0.0)
+
+
+def _floor(facts: Facts, pool: float | None, was: float, total: float) -> float | None:
+    """The fraction that the weights alone take; from the pool that stands where no line says what they leave."""
+    found = gpu_budget(facts).sum("smallest_fraction")
+    if found is not None:
+        return found.value
+    beside = facts.get("state_slots") or facts.get("kv_pool", "swa")
+    return None if pool is None or beside or total <= 0 else was - pool / total
 
 
 def _host(old: dict[str, str], new: dict[str, str], pool_gib: float | None, facts: Facts, found: Fit) -> None:

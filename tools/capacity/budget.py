@@ -63,6 +63,7 @@ def gpu_budget(facts: Facts) -> GpuBudget:
             size_sum(server),
             table_sum(server),
             automatic_sum(server),
+            smallest_sum(server),
         )
         if found
     ]
@@ -249,6 +250,25 @@ def automatic_sum(server: Deployment) -> Sum | None:
         "derived",
         (card.source,),
         source_line=versions.source_line(server.version, "fraction_default"),
+    )
+
+
+def smallest_sum(server: Deployment) -> Sum | None:
+    """The fraction at which the weights leave nothing for a pool: at or below it the server does not start."""
+    before, after = server.before_gib, server.after_gib
+    if before is None or after is None or before.value <= 0:
+        return None
+    known, images = provenance(before, after), server.images_gib
+    inputs = {"after_weights": after.value, "before_weights": before.value} | ({"images": images} if images else {})
+    return Sum(
+        "smallest_fraction",
+        f"1 - {'(after_weights - images)' if images else 'after_weights'} / before_weights",
+        inputs,
+        round(1 - (after.value - images) / before.value, 4),
+        "fraction",
+        known.grade,
+        known.sources,
+        source_line=versions.source_line(server.version, "budget"),
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from tools.capacity import versions
-from tools.capacity.budget import HEADROOM_FLOOR_GIB, fraction_sum, headroom_gib, round_fraction_down
+from tools.capacity.budget import HEADROOM_FLOOR_GIB, fraction_sum, headroom_gib, round_fraction_down, smallest_sum
 from tools.capacity.deployment import Deployment
 from tools.capacity.host import hicache_refused
 from tools.capacity.scenario import Outcome, Scenarios, Settings, divides_attention
@@ -444,5 +444,11 @@ class Catalogue:
 
     def _gpu_reason(self, outcome: Outcome) -> str:
         if outcome.tokens <= 0:
-            return "no memory is left for a pool"
+            floor = smallest_sum(self._server)
+            above = (
+                f": the weights take {floor.value:.3f} of it"
+                if floor and outcome.settings.dp == self._now.settings.dp
+                else ""
+            )
+            return f"no memory is left for a pool{above}"
         return f"{outcome.gpu_free_gib:.1f} GiB would stay free, {HEADROOM_FLOOR_GIB:g} at least are needed"

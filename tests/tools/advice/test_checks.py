@@ -169,6 +169,19 @@ def test_the_fraction_rises_only_into_what_is_free(flags: Flags) -> None:
     assert "free after boot" in _reason(flags, box.flag("raise", "--mem-fraction-static", 0.95))
 
 
+@pytest.mark.parametrize("known", [{}, {"weights_after_gib": 21.71, "kv_pool_gib": None}])
+def test_a_fraction_that_leaves_no_pool_is_refused_with_the_floor(flags: Flags, known: dict[str, Any]) -> None:
+    here = box.facts(**known)
+    assert "take 0.769" in _reason(flags, box.flag("lower", "--mem-fraction-static", 0.1), facts=here)
+    assert "take 0.769" in _reason(flags, box.flag("lower", "--mem-fraction-static", 0.76), facts=here)
+    assert _check(flags, box.flag("lower", "--mem-fraction-static", 0.78), facts=here).accepted
+
+
+def test_a_pool_beside_the_kv_pool_leaves_the_floor_open(flags: Flags) -> None:
+    here = box.facts(state_slots=48)
+    assert _check(flags, box.flag("lower", "--mem-fraction-static", 0.76), facts=here).accepted
+
+
 def test_what_is_not_known_leaves_a_change_unconfirmed(flags: Flags) -> None:
     found = _check(flags, box.flag("raise", "--mem-fraction-static", 0.9), facts=box.facts(free_after_boot_gib=None))
     assert not found.accepted[0].confirmed

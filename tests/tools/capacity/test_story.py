@@ -5,7 +5,18 @@ from __future__ import annotations
 import pytest
 
 from tests.tools.capacity.boxes import story, under_load
-from tools.capacity import Concurrency, HostBudget, Mix, Slots, concurrency, gpu_budget, host_budget, slots_for
+from tools.capacity import (
+    Concurrency,
+    HostBudget,
+    Lever,
+    Mix,
+    Slots,
+    concurrency,
+    gpu_budget,
+    host_budget,
+    slots_for,
+    what_if,
+)
 from transcripts.facts import Fact
 
 
@@ -22,6 +33,16 @@ def test_the_pool_comes_out_to_the_token() -> None:
     assert tokens.grade == "derived"
     assert set(tokens.sources) >= {"E5:31", "E5:40", "E3:4"}
     assert tokens.source_line == "srt/model_executor/model_runner_kv_cache_mixin.py:143"
+
+
+def test_the_smallest_fraction_is_what_the_weights_take() -> None:
+    floor = gpu_budget(story()).sum("smallest_fraction")
+    assert floor is not None
+    assert floor.value == pytest.approx(1 - 21.7068 / 94.06, abs=1e-4)
+    low = what_if(story(), {"mem-fraction-static": "0.1"})
+    assert isinstance(low, Lever)
+    assert (low.tokens, low.fits) == (0, False)
+    assert "the weights take 0.769" in low.why_not
 
 
 def test_ratio_4_takes_358_gb_of_ram_and_fits() -> None:
