@@ -170,12 +170,23 @@ def _known(catalogue: CatalogueLike, name: str) -> bool:
 
 
 def _alike(one: str, other: str) -> bool:
-    """A slip of the pen: the same letters but for one or two, or only - against _."""
+    """A slip of the pen: the same words but for one or two letters, or only - against _.
+
+    A word of up to three letters is an abbreviation with a meaning of its own (tp, dp, dcp): it is the same or another.
+    """
     if one.replace("_", "-") == other:
         return True
     from difflib import SequenceMatcher
 
+    words, others = (re.split(r"[-_]+", name.lstrip("-")) for name in (one, other))
+    if len(words) == len(others) and any(
+        word != same and min(len(word), len(same)) <= _ABBREVIATION for word, same in zip(words, others, strict=True)
+    ):
+        return False
     return SequenceMatcher(None, one, other).ratio() >= 0.9
+
+
+_ABBREVIATION = 3  # letters
 
 
 def _as_this_version_names_it(change: Proposal, catalogue: CatalogueLike | None) -> Proposal | None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from difflib import get_close_matches
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -120,3 +122,37 @@ def test_a_folder_without_cases_and_a_file_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("just: this\n")
     with pytest.raises(UsageError, match="is no case"):
         load(tmp_path)
+
+
+class Flags:
+    """A version whose flags are these."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+
+    def find(self, name: str) -> SimpleNamespace | None:
+        return SimpleNamespace(names=(name,), default=None) if name in self.names else None
+
+    def nearest(self, name: str, count: int = 3) -> list[str]:
+        return get_close_matches(name, self.names, count, 0.6)
+
+
+@pytest.mark.parametrize(
+    ("typed", "there", "label"),
+    [
+        ("--dcp-size", "--dp-size", "config.flag_not_in_this_version"),  # another word, not a slip
+        ("--attn-dp-size", "--attn-cp-size", "config.flag_not_in_this_version"),
+        ("--chunked-prefil-size", "--chunked-prefill-size", "config.misspelled_flag"),
+        ("--mem-fraction-statik", "--mem-fraction-static", "config.misspelled_flag"),
+    ],
+)
+def test_an_abbreviation_is_the_same_or_another_flag(typed: str, there: str, label: str) -> None:
+    given = {
+        "complaint": "It stops at once.",
+        "launch_args": f"{typed} 8",
+        "flags_version": "0.5.9",
+        "evidence": [f"launch_server.py: error: unrecognized arguments: {typed} 8"],
+    }
+    verdict = assess(given, Flags(there))
+    assert verdict["label"] == label
+    assert not [change for change in verdict["changes"] if change["flag"] == there] or label == "config.misspelled_flag"

@@ -120,7 +120,13 @@ def below(name: str, limit: float, scope: str | None = None) -> Test:
 
 
 def fact(name: str, scope: str | None = None) -> Test:
-    return _compare(name, scope, lambda _value: True)
+    """A fact of this name, whatever its value: a number or words."""
+
+    def test(view: View) -> Seen | None:
+        found = view.facts.get(name, scope)
+        return None if found is None else _from((found,), f"{name} {found.value} {found.unit}".rstrip())
+
+    return test
 
 
 def fact_is(name: str, *scopes: str) -> Test:

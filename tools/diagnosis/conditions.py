@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tools.diagnosis.clues import Seen, above, below, both, either, fact, flag, lacks, phase, said, symptom, when
-from tools.diagnosis.foreign import EQUIVALENT
+from tools.diagnosis.foreign import EQUIVALENT, RENAMED
 from tools.diagnosis.sums import slots_that_fit
 from tools.diagnosis.view import View
 
@@ -146,6 +146,15 @@ def known_foreign(view: View) -> Seen | None:
     return Seen(first.scope if first.name == "flag" else str(first.value), (first.source,))
 
 
+def known_rename(view: View) -> Seen | None:
+    """A flag that this version refused is one that SGLang renamed before it."""
+    for one in view.facts.all("rejected_flag"):
+        renamed = RENAMED.get(str(one.value))
+        if renamed is not None and renamed[1] and one.scope != "invalid_choice" and view.at_least(*renamed[0]):
+            return Seen(f"{one.value} is {renamed[1][0][0]} now", (one.source,))
+    return None
+
+
 def underscored(view: View) -> Seen | None:
     """A flag is written with underscores, as refused or as typed."""
     found = [
@@ -160,3 +169,13 @@ def underscored(view: View) -> Seen | None:
         (found[0].source,),
         "observed" if found[0].name == "rejected_flag" else "typed",
     )
+
+
+def window_below_chunk(view: View) -> Seen | None:
+    swa, chunk = (
+        view.number("kv_pool", "swa") if view.facts.get("kv_pool", "swa") else None,
+        view.value("--chunked-prefill-size") or view.number("chunked_prefill_size"),
+    )
+    if swa is None or chunk is None or swa >= 4 * chunk or fills_chunk(view):
+        return None
+    return Seen(f"window pool of {swa:g} tokens for chunks of {chunk:g}", view.sources("kv_pool"))

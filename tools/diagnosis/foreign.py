@@ -124,6 +124,12 @@ def _meant(view: View, name: str) -> str:
     return next((one for one in listed if one.endswith("-decode")), listed[0] if listed else "")
 
 
+def listed_choices(text: str) -> list[str]:
+    """Names that a message lists in braces or brackets, each in quotes; empty where it lists none."""
+    lists = re.findall(r"[\[{(]((?:['\"][\w.+-]+['\"](?:, )?)+)[\]})]", text)
+    return [name for each in lists for name in re.findall(r"[\w.+-]+", each)]
+
+
 def nearest_choice(value: str, choices: str) -> str:
     """Of the choices as the parser printed them, the one that a value is a slip of; empty where none is near."""
     from difflib import get_close_matches

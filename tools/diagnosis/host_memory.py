@@ -11,10 +11,15 @@ _OWN = re.compile(r"sglang|python|scheduler|detokenizer|launch_server|^pt_|torch
 
 
 def room_for_pools(view: View) -> float | None:
-    """Bytes the host had for pools: what is free before they are taken, all of it once the server is up."""
-    up = view.facts.text("ready") == "True" or "decode_lines" in view.facts or "prefill_lines" in view.facts
+    """Bytes the host had for pools: what is free before they are taken, all of it once they are inside what is used."""
     total, available = view.number("mem_total_bytes"), view.number("mem_available_bytes")
-    return total if up and total is not None else available or total
+    if total is None or available is None:
+        return available or total
+    up = view.facts.text("ready") == "True" or "decode_lines" in view.facts or "prefill_lines" in view.facts
+    pools = (view.number("host_pool_total_gb") or 0.0) * 1e9
+    each, ranks = view.number("host_pool_gb") or 0.0, view.value("--tp-size") or 1
+    taken = max(pools, each * ranks * 1e9)
+    return total if up or 0 < taken <= 1.02 * (total - available) else available
 
 
 def limit_binds(view: View) -> Seen | None:

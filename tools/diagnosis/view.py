@@ -20,6 +20,7 @@ SPELLINGS = {
     "--enable-hierarchical-cache": ("--enable-hicache",),
     "--mamba-scheduler-strategy": ("--mamba-radix-cache-strategy",),
 }
+_WARM_UP_TOKENS = 512  # the server's own first requests are far shorter
 _ABBREVIATION = 9  # argparse takes prefixes; shorter ones are more likely another option
 
 
@@ -27,12 +28,14 @@ class View:
     """A read-only look at the facts of one case.
 
     `idle` is true where the server was seen with nothing to do: its load figures are then left out, since a warm-up
-    request at start says nothing about a busy hour.
+    request at start says nothing about a busy hour. One user alone is work: prompts were read.
     """
 
     def __init__(self, facts: Facts) -> None:
+        facts = with_gauges(facts)
         busiest = max((facts.number(name) or 0.0 for name in ("running_max", "queue_max", "running_p95")), default=0.0)
-        self.idle = "running_max" in facts and busiest == 0
+        read = (facts.number("new_tokens") or 0.0) + (facts.number("cached_tokens") or 0.0)
+        self.idle = "running_max" in facts and busiest == 0 and read < _WARM_UP_TOKENS
         self.facts = Facts(fact for fact in facts if fact.name not in LOAD) if self.idle else facts
 
     def flag_fact(self, name: str) -> Fact | None:
@@ -126,6 +129,37 @@ class View:
 
     def has(self, name: str, scope: str) -> bool:
         return self.facts.get(name, scope) is not None
+
+
+# Gauges of /metrics and the load figures that they stand for (sglang 0.5.9 srt/metrics/collector.py).
+_GAUGES = (
+    ("num_running_reqs", "running", ""),
+    ("num_queue_reqs", "queue", ""),
+    ("token_usage", "usage", ""),
+    ("full_token_usage", "usage", "full"),
+    ("swa_token_usage", "usage", "swa"),
+    ("mamba_usage", "usage", "state"),
+)
+
+
+def with_gauges(facts: Facts) -> Facts:
+    """The same facts, with load figures from gauges where no load line was seen."""
+    if any(name in facts for name in ("decode_lines", "prefill_lines", "running_max", "queue_max", "usage_max")):
+        return facts
+    found: list[Fact] = []
+    for metric, name, scope in _GAUGES:
+        gauge = facts.get("metric", metric)
+        if gauge is None:
+            continue
+        unit = "fraction" if name == "usage" else "requests"
+        found += [
+            Fact(f"{name}_{suffix}", gauge.value, unit, gauge.grade, gauge.source, scope)
+            for suffix in ("p50", "p95", "max")
+        ]
+    pool = facts.get("metric", "max_total_num_tokens")
+    if pool is not None and "kv_pool" not in facts:
+        found.append(Fact("kv_pool", pool.value, "tokens", pool.grade, pool.source))
+    return Facts((*facts, *found)) if found else facts
 
 
 def as_number(text: str) -> float | None:

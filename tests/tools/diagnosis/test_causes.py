@@ -40,6 +40,7 @@ def test_the_cause_is_named_in_other_words_and_what_helps_is_proposed(incident: 
     assert (verdict["kind"], verdict["label"]) == ("cause", incident["label"]), verdict["why"]
     helps = incident.get("helps", [])
     assert not helps or any(_proposes(change, one) for change in verdict["changes"] for one in helps)
+    assert not [one for one in incident.get("never", []) for change in verdict["changes"] if _proposes(change, one)]
 
 
 @pytest.mark.parametrize("incident", WORDINGS, ids=lambda incident: incident["label"])

@@ -78,3 +78,39 @@ def test_the_same_recording_with_a_killed_process_is_not_healthy() -> None:
     text = recording("0.5.9", 128, 480_000, 30, 0.4) + "\nkernel: Out of memory: Killed process 77 (sglang::schedul)"
     verdict = assess({"complaint": "", "launch_args": "", "evidence": [text], "sglang_version": "0.5.9"})
     assert verdict["kind"] != "healthy"
+
+
+def test_pools_that_are_inside_what_is_used_are_not_counted_twice() -> None:
+    """A host with half of its memory available after the pools were taken, and an operator who asks whether it may."""
+    given = {
+        "complaint": "Half the RAM is gone since the second cache is on. Is that right?",
+        "launch_args": "--tp 2 --enable-hierarchical-cache --hicache-ratio 2",
+        "sglang_version": "0.5.9",
+        "evidence": [
+            "[2026-02-20 08:00:40 TP0] Allocating 150.00 GB host memory for hierarchical KV cache.",
+            "[2026-02-20 08:02:01] The server is fired up and ready to roll!",
+            "[2026-02-20 10:00:00 TP0] Prefill batch, #new-seq: 1, #new-token: 300, #cached-token: 9000, token usage: 0.30, #running-req: 9, #queue-req: 0, input throughput (token/s): 1002.10, cuda graph: False",
+            "              total        used        free      shared  buff/cache   available\nMem:            755         380         300           3          75         360",
+        ],
+    }
+    verdict = assess(given)
+    assert verdict["kind"] != "cause", verdict["label"]
+    assert not verdict["changes"]
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        "dmesg: read kernel buffer failed: Operation not permitted",
+        "ls: cannot access '/root/.cache/x': Permission denied",
+        "Got permission denied while trying to connect to the Docker daemon socket",
+    ],
+)
+def test_a_refusal_of_the_operators_own_command_is_none_of_the_servers(refused: str) -> None:
+    given = {
+        "complaint": "gone this night",
+        "launch_args": "--tp 2",
+        "evidence": ["Main process exited, code=killed, status=9/KILL", refused],
+    }
+    verdict = assess(given)
+    assert verdict["kind"] == "abstain", verdict["label"]

@@ -4,18 +4,31 @@ from __future__ import annotations
 
 from tools.diagnosis.changes import plan, step
 from tools.diagnosis.clues import Clue, Entry, Seen, above, below, both, either, fact, flag, lacks, symptom, when
-from tools.diagnosis.conditions import HYBRID, SWA
+from tools.diagnosis.conditions import HYBRID, SWA, window_below_chunk
 from tools.diagnosis.measured import fell, rose, traffic_exceeds_pool
 from tools.diagnosis.model import Actions, Question
 from tools.diagnosis.view import View
 
-_MISSES = either(symptom("forgets_conversations", "hit_rate_low"), below("cached_share", 0.2))
+# The chunks of one long prompt find nothing by nature: that is no miss.
+_ONE_PROMPT = both(above("pending_tokens_p50", 1), below("cached_share", 0.0))
+_MISSES = either(symptom("forgets_conversations", "hit_rate_low"), both(below("cached_share", 0.2), lacks(_ONE_PROMPT)))
 _HITS_FALL = fell("hit_share", 0.6)
 _FEW_STATES = both(lacks(above("usage_max", 0.5, "state")), lacks(above("usage_max", 0.9, "")))
 # A model with recurrent state also shows by the settings that only such a model has.
 _HYBRID = either(
     HYBRID, when(lambda view: bool(view.setting("--mamba-scheduler-strategy") or view.setting("--mamba-ssm-dtype")))
 )
+
+
+def _dealt_out(view: View) -> Seen | None:
+    """A router's policy, or the ranks' balancing, that looks at load or order and never at prefixes."""
+    for fact_ in (*view.facts.all("router_flag"), *view.facts.all("flag")):
+        if fact_.scope in ("--policy", "--load-balance-method") and str(fact_.value) in _BLIND:
+            return Seen(f"{fact_.scope} {fact_.value}", (fact_.source,), "typed")
+    return None
+
+
+_BLIND = frozenset(("round_robin", "random", "shortest_queue", "total_requests", "total_tokens", "power_of_two"))
 
 
 def _hits_at_chunks(view: View) -> Seen | None:
@@ -274,6 +287,17 @@ ENTRIES = (
                 "returning conversations are computed again on a model with state slots",
             ),
             Clue(1, both(HYBRID, symptom("cache_idle"), symptom("forgets_conversations")), "while KV has room"),
+            Clue(
+                4,
+                both(
+                    above("usage_max", 0.9, "state"),
+                    below("usage_max", 0.6, "full"),
+                    fact("new_tokens"),
+                    lacks(above("queue_p95", 1)),
+                    lacks(above("cached_share", 0.8)),
+                ),
+                "state slots are used up while KV has room, and prompts are computed again",
+            ),
         ),
         against=(
             Clue(2.5, symptom("identical_prompt"), "even an identical prompt is not found"),
@@ -328,7 +352,15 @@ ENTRIES = (
             Clue(2, both(SWA, above("usage_max", 0.9, "swa")), "the window pool is full"),
             Clue(2, both(SWA, symptom("hits_in_steps")), "hits are all or nothing"),
         ),
-        against=(Clue(2, symptom("input_refused", "chunks_cut"), "inputs are refused or cut"),),
+        against=(
+            Clue(2, symptom("input_refused", "chunks_cut"), "inputs are refused or cut"),
+            Clue(4, below("usage_max", 0.5, "swa"), "the window pool has room"),
+            Clue(
+                4,
+                both(window_below_chunk, lacks(symptom("forgets_conversations", "hit_rate_low", "hits_in_steps"))),
+                "the window pool cuts chunks, and nobody misses hits",
+            ),
+        ),
         settle=Question(
             "Is the window pool near 1 while the full pool is not, and are hits all or nothing?",
             "decode lines: swa token usage; prefill lines: #cached-token",
@@ -342,7 +374,15 @@ ENTRIES = (
         for_=(
             Clue(
                 4,
-                both(either(flag("--dp-size"), flag("--enable-dp-attention"), symptom("several_replicas")), _MISSES),
+                both(
+                    either(
+                        flag("--dp-size"),
+                        flag("--enable-dp-attention"),
+                        symptom("several_replicas"),
+                        fact("router_flag"),
+                    ),
+                    _MISSES,
+                ),
                 "prefixes are not found behind several ranks or replicas",
             ),
             Clue(
@@ -351,6 +391,7 @@ ENTRIES = (
                 "a prompt finds nothing on one rank where a rank has a prefix of that length",
             ),
             Clue(2, symptom("routed_round_robin"), "requests are spread without regard to prefixes"),
+            Clue(1, _dealt_out, "the router or the server was told to deal requests out in turn"),
         ),
         against=(Clue(3, flag("--disable-radix-cache"), "prefix reuse is switched off"),),
         settle=Question(

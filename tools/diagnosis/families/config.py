@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from tools.diagnosis.changes import NOT_MEMORY, plan, step
 from tools.diagnosis.clues import (
     Clue,
@@ -16,8 +18,8 @@ from tools.diagnosis.clues import (
     said,
     symptom,
 )
-from tools.diagnosis.conditions import REJECTED, known_foreign, underscored
-from tools.diagnosis.foreign import changes_for_rejected, nearest_choice
+from tools.diagnosis.conditions import REJECTED, known_foreign, known_rename, underscored
+from tools.diagnosis.foreign import changes_for_rejected, listed_choices, nearest_choice
 from tools.diagnosis.model import Actions, Proposal, Question
 from tools.diagnosis.parser_names import parser_for
 from tools.diagnosis.view import View
@@ -83,8 +85,10 @@ def _combination(view: View) -> Actions:
                 view, "set", "--speculative-moe-a2a-backend", "none", "and no all-to-all that this runner does not know"
             )
         )
+    if not changes:
+        changes += _named_in_refusal(view)
     for name in ("--attention-backend", "--moe-runner-backend", "--moe-a2a-backend"):
-        if view.typed(name) and len(changes) < 3:
+        if not changes and view.typed(name):
             changes.append(step(view, "remove", name, None, "let the server choose what goes together"))
     if not changes:
         changes.append(
@@ -99,9 +103,41 @@ def _combination(view: View) -> Actions:
     return plan(*changes, never=NOT_MEMORY)
 
 
+def _named_in_refusal(view: View) -> list[Proposal]:
+    """Of the typed settings that the refusal names, the one to leave out; a backend goes to one that it lists.
+
+    A switch goes before a setting with a value, and one that turns something off before one that turns it on: what is
+    left is then nearer to the server's own choice.
+    """
+    text = " ".join(str(one.value) for one in view.facts.all("message", "combination_refused"))
+    bare = text.replace("_", "-").lower()
+    named = [
+        fact_
+        for fact_ in view.facts.all("flag")
+        if fact_.scope not in _NEEDED and re.search(rf"(?<![\w-]){re.escape(fact_.scope.lstrip('-'))}(?![\w-])", bare)
+    ]
+    for fact_ in named:
+        listed = [one for one in listed_choices(text) if one != str(fact_.value)]
+        if fact_.scope.endswith("-backend") and listed and str(fact_.value) in text:
+            to = "triton" if "triton" in listed else listed[0]
+            return [step(view, "set", fact_.scope, to, "one of those that the message allows")]
+    if not named:
+        return []
+    named.sort(key=lambda one: (str(one.value).lower() != "true", not one.scope.startswith("--disable")))
+    why = "the message names it as one side of what does not go together"
+    return [step(view, "remove", named[0].scope, None, why)]
+
+
+# Without these nothing is served, or not what was meant.
+_NEEDED = frozenset(("--model-path", "--model", "--tp", "--tp-size", "--tensor-parallel-size", "--served-model-name"))
+
+
 def _general_backend(view: View) -> Actions:
+    text = " ".join(str(one.value) for one in view.facts.all("message", "no_kernel_for_gpu"))
+    listed = [one for one in listed_choices(text) if one != view.typed("--attention-backend")]
+    to = "triton" if "triton" in listed or not listed else listed[0]
     return plan(
-        step(view, "set", "--attention-backend", "triton", "the backend chosen has no kernels for this GPU"),
+        step(view, "set", "--attention-backend", to, "the backend chosen has no kernels for this GPU"),
         *(
             [step(view, "set", "--moe-runner-backend", "triton", "nor may the experts' backend")]
             if view.typed("--moe-runner-backend")
@@ -183,7 +219,10 @@ ENTRIES = (
             Clue(2.5, said("invalid_choice"), "the value is not one of the choices"),
             Clue(1, REJECTED, "the parser refused it"),
         ),
-        against=(Clue(4, known_foreign, "it is another engine's flag"),),
+        against=(
+            Clue(4, known_foreign, "it is another engine's flag"),
+            Clue(4, known_rename, "SGLang renamed it"),
+        ),
         act=_rejected,
     ),
     Entry(
@@ -200,6 +239,7 @@ ENTRIES = (
         ),
         against=(
             Clue(4, known_foreign, "it is another engine's flag"),
+            Clue(6, known_rename, "SGLang renamed it"),
             Clue(3, said("deprecated_flag"), "it is only deprecated"),
         ),
         act=_rejected,

@@ -307,7 +307,7 @@ ENTRIES = (
         "On memory shared by CPU and GPU, pinned communication buffers take gigabytes.",
         for_=(
             Clue(5, both(symptom("unified_memory"), symptom("pinned_buffers")), "pinned buffers on shared memory"),
-            Clue(2, symptom("pinned_buffers"), "pinned buffers are named"),
+            Clue(2, both(symptom("pinned_buffers"), lacks(HICACHE)), "pinned buffers are named"),
         ),
         act=_pinned_unified,
         settle=Question("How much does NCCL pin?", "Unevictable and Mlocked in /proc/meminfo before and after init"),

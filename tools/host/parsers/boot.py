@@ -78,6 +78,7 @@ class _Rank:
     pools: int = 0
     pool_open: bool = False
     sliding: tuple[int, int] | None = None
+    summed: bool = False
     prefix_scopes: dict[str, int] = field(default_factory=dict)
 
 
@@ -130,6 +131,8 @@ class Boot:
         if free is None and used is None:  # 0.5.23 says again that real weights came after the graphs, without figures
             return
         rank = self._rank(line)
+        if rank.summed:  # the summary is printed after every model is there: these weights are another start's
+            self._ranks[line.ranks] = rank = _Rank(begun=rank.begun)
         kind = _TYPE.search(line.text)
         looks_draft = kind is not None and _DRAFT_CLASS.search(kind[1]) is not None
         index = max(rank.loads, 1) if looks_draft else rank.loads
@@ -142,6 +145,7 @@ class Boot:
         if kind is not None:
             self._texts[("model_class", scope)] = (kind[1], line.number, line.at)
         rank.begun = None
+        self.summary(line)
 
     def kv_pool(self, line: Line) -> None:
         match = _KV.search(line.text)
@@ -254,6 +258,7 @@ class Boot:
             return
         if tokens is not None:
             self._number("kv_pool", "", line, int(tokens[1]))
+            self._rank(line).summed = True
         for name, pattern in _SUMMARY.items():
             found = pattern.search(line.text)
             if found is not None:

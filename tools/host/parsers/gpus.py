@@ -15,6 +15,7 @@ _QUERY: Final = re.compile(r"--query-(gpu|compute-apps)[= ]([\w.,]+)")
 _NUMBER: Final = re.compile(r"-?\d+(?:\.\d+)?")
 _MIB: Final = 1 << 20
 _ROW: Final = re.compile(r"\|\s*(\d+)\s+(\S.*?)\s+(?:On|Off|N/A)\s*\|\s*[0-9A-Fa-f]{8}:")
+_SHORT_ROW: Final = re.compile(r"[\s|]*(\d+)\s+((?:NVIDIA|Tesla|GeForce|Quadro|RTX)\b[^|]*?)\s*\|")
 _ROW_MEMORY: Final = re.compile(r"\b(\d{1,9})MiB\s{0,9}/\s{0,9}(\d{1,9})MiB")
 _TABLE_HEAD: Final = re.compile(r"NVIDIA-SMI \S+\s+Driver Version: (\S+)")
 _TABLE_PROCESS: Final = re.compile(r"\|\s*(\d+)\s+\S+\s+\S+\s+(\d+)\s+[CG+M]+\s+(\S.*?)\s+(\d+)MiB\s*\|")
@@ -45,9 +46,13 @@ def read_nvidia(page: Page, evidence: Evidence) -> None:
         columns = next(iter(asked.values()))
     row_number = 0
     for number, raw in short_lines(evidence.text):
-        cells = _cells(raw)
-        if len(cells) < 2:
+        if typed := _QUERY.search(raw):  # a command pasted with what it printed; a head line, where one follows, counts
+            columns, row_number = typed[2].split(","), 0
             continue
+        cells = _cells(raw)
+        if len(cells) < 2 and len(columns) != 1:
+            continue
+        cells = cells or [raw.strip()]
         head = [cell.split(" [")[0].strip() for cell in cells]
         if _is_head(head):
             columns, row_number = head, 0
@@ -61,7 +66,9 @@ def read_nvidia(page: Page, evidence: Evidence) -> None:
 
 def looks_like_gpus(line: str) -> bool:
     """Whether a line heads a listing that `read_nvidia` reads."""
-    return _TABLE_HEAD.search(line) is not None or _is_head([cell.split(" [")[0].strip() for cell in _cells(line)])
+    if _TABLE_HEAD.search(line) or _QUERY.search(line) or _ROW_MEMORY.search(line):
+        return True
+    return _is_head([cell.split(" [")[0].strip() for cell in _cells(line)])
 
 
 def read_rocm(page: Page, evidence: Evidence) -> None:
@@ -146,6 +153,9 @@ def _nvidia_table(page: Page, text: str) -> None:
             scope = f"gpu{row[1]}"
             page.add("gpu_name", row[2], number, scope=scope)
         memory = _ROW_MEMORY.search(raw)
+        if memory is not None and not scope and (short := _SHORT_ROW.match(raw)):
+            scope = f"gpu{short[1]}"
+            page.add("gpu_name", short[2], number, scope=scope)
         if memory is not None and scope:
             page.add("gpu_used_mib", int(memory[1]), number, scope=scope)
             page.add("gpu_memory_mib", int(memory[2]), number, scope=scope)

@@ -35,6 +35,7 @@ _MARK: Final = re.compile(
     r"|(?P<prefill>Prefill batch)|(?P<decode>#running-req: |#(?:full |swa )?token: |token usage: )"
     r"|(?P<summary>max_total_num_tokens=|max_running_requests=)"
 )
+_POOL: Final = re.compile(r"max_total_num_tokens=(\d+)")
 _ACCESS: Final = ' HTTP/1.1" '
 _LONGEST: Final = 65_536
 _LONGEST_LINE: Final = 4_096
@@ -52,6 +53,7 @@ class Journal:
         self._starts_line = 0
         self._load_seconds: list[tuple[float, int]] = []
         self._restarts: tuple[int, Line] | None = None
+        self._pools: dict[str, list[tuple[int, int]]] = {}
         self._handlers: dict[str, Callable[[Line], None]] = {
             "server_args": self._begin,
             "ready": self._ready,
@@ -59,6 +61,7 @@ class Journal:
             "decode": lambda line: self._load.decode(line),
             "prefill": lambda line: self._load.prefill(line),
             "weight_begin": self._weight_begin,
+            "summary": self._summary,
             "spec_reset": lambda line: self._prelude.spec_reset(line),
             "dp_chunk": lambda line: self._prelude.dp_chunk(line),
         }
@@ -112,6 +115,10 @@ class Journal:
             line, values = self._args
             for name, value in values.items():
                 page.add("server_arg", value, line.number, scope=name, at=line.at)
+        for sizes in self._pools.values():
+            if min(sizes)[0] < max(sizes)[0]:
+                for scope, (tokens, number) in (("least", min(sizes)), ("most", max(sizes))):
+                    page.add("kv_pool_of_starts", tokens, number, scope=scope)
         boot.write(page, served=len(self._load.decode_rows) > 0)
         served = self._served()
         if not served.empty:
@@ -134,6 +141,11 @@ class Journal:
             self._starts, self._starts_line = 1, line.number
             self._boot.began_line, self._boot.began_at = line.number, line.at
         self._boot.weight_begin(line)
+
+    def _summary(self, line: Line) -> None:
+        self._boot.summary(line)
+        if found := _POOL.search(line.text):
+            self._pools.setdefault(line.ranks, []).append((int(found[1]), line.number))
 
     def _next_start(self, line: Line) -> None:
         self._starts, self._starts_line = self._starts + 1, line.number

@@ -118,7 +118,7 @@ def recognised(text: str) -> tuple[Parser, ...]:
             found[gpus.read_nvidia] = None
         elif metrics.looks_like_metrics(raw):
             found[metrics.read_metrics] = None
-        elif raw.startswith(("MemTotal:", "MemAvailable:", "Mem:")):
+        elif raw.startswith(("MemTotal:", "MemAvailable:", "Mem:", "Mlocked:", "Unevictable:")):
             found[memory.read_meminfo] = None
         elif raw.startswith("available: ") and " nodes" in raw:
             found[memory.read_numa] = None

@@ -170,6 +170,14 @@ def _card_half_empty(view: View) -> Seen | None:
     return Seen(f"{free:g} GiB free after start of {total:g}", view.sources("free_after_boot_gib"))
 
 
+def _pool_of_starts_varies(view: View) -> Seen | None:
+    """Starts of one log ended with pools more than a twentieth apart."""
+    least, most = view.number("kv_pool_of_starts", "least"), view.number("kv_pool_of_starts", "most")
+    if not least or not most or most < 1.05 * least:
+        return None
+    return Seen(f"{least:,.0f} to {most:,.0f} tokens", view.sources("kv_pool_of_starts"))
+
+
 def _saturated(view: View) -> Actions:
     return plan(
         step(
@@ -187,7 +195,7 @@ def _saturated(view: View) -> Actions:
 
 
 def _unified(view: View) -> Actions:
-    pool = view.number("kv_pool", "")
+    pool = view.number("kv_pool_of_starts", "least") or view.number("kv_pool", "")
     return plan(
         step(
             view,
@@ -337,6 +345,11 @@ ENTRIES = (
                 "another pool at every start on shared memory",
             ),
             Clue(2, symptom("pool_varies"), "the pool differs between starts of one command"),
+            Clue(
+                4,
+                both(symptom("unified_memory"), _pool_of_starts_varies),
+                "the pool was seen to differ between starts on shared memory",
+            ),
             Clue(
                 1,
                 both(symptom("unified_memory"), symptom("pool_small", "cache_full")),

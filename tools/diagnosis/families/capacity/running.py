@@ -47,9 +47,19 @@ def _pool_carries_more(view: View) -> Seen | None:
 
 def _limit_is_48(view: View) -> Seen | None:
     limit = view.number("running_limit")
-    if limit is None or not view.speculative or limit not in (48, 32) or limit_typed(view):
+    if limit is None:
+        return _flat_at_48(view)
+    if not view.speculative or limit not in (48, 32) or limit_typed(view):
         return None
     return Seen(f"{limit:g} with speculative decoding and no limit typed", view.sources("running_limit"))
+
+
+def _flat_at_48(view: View) -> Seen | None:
+    """Exactly as many run as speculative decoding allows by default, others wait, and no limit was typed."""
+    running, queue = view.number("running_max"), view.number("queue_max")
+    if not view.speculative or running != 48 or not queue or limit_typed(view) or view.number("running_limit"):
+        return None
+    return Seen(f"48 running, {queue:g} waiting", view.sources("running_max", "queue_max"))
 
 
 _SPEC_DEFAULT = either(_limit_is_48, fact("spec_default_reset"), said("spec_default_reset"))
@@ -118,7 +128,7 @@ ENTRIES = (
             Clue(
                 3,
                 both(
-                    either(pinned, symptom("few_running")),
+                    either(pinned, _flat_at_48, symptom("few_running")),
                     _SPEC_DEFAULT,
                 ),
                 "that many run and others wait",

@@ -22,6 +22,7 @@ from tools.diagnosis.conditions import (
     WAITING,
     context_over_pool,
     rejected_input,
+    window_below_chunk,
 )
 from tools.diagnosis.model import Actions, Question
 from tools.diagnosis.view import View
@@ -93,16 +94,6 @@ def _swa_is_idle(view: View) -> Seen | None:
     return Seen(f"full pool at {full:.2f}, window pool at {swa:.2f}", view.sources("usage_max"))
 
 
-def _swa_below_chunk(view: View) -> Seen | None:
-    swa, chunk = (
-        view.number("kv_pool", "swa") if view.facts.get("kv_pool", "swa") else None,
-        view.value("--chunked-prefill-size") or view.number("chunked_prefill_size"),
-    )
-    if swa is None or chunk is None or swa >= 4 * chunk:
-        return None
-    return Seen(f"window pool of {swa:g} tokens for chunks of {chunk:g}", view.sources("kv_pool"))
-
-
 def _window_for_chunks(view: View) -> Actions:
     now = view.value("--swa-full-tokens-ratio") or 0.8
     changes = [
@@ -150,7 +141,8 @@ ENTRIES = (
             Clue(1.5, both(SWA, either(WAITING, THROWN_BACK)), "requests wait or are thrown back"),
         ),
         against=(
-            Clue(3, _swa_below_chunk, "the window pool cuts chunks"),
+            Clue(2, symptom("hit_rate_low", "forgets_conversations"), "what suffers is reuse"),
+            Clue(3, window_below_chunk, "the window pool cuts chunks"),
             Clue(3, symptom("chunks_cut"), "chunks are cut"),
             Clue(3, said("crash_after_retraction"), "it crashes rather than refuses"),
             Clue(
@@ -175,7 +167,7 @@ ENTRIES = (
         "The window pool cannot hold a whole prefill chunk, so chunks are cut and long prompts crawl.",
         for_=(
             Clue(4, both(symptom("chunks_cut"), SWA), "chunks are cut on a model with a window pool"),
-            Clue(3, _swa_below_chunk, "the window pool is close to one chunk"),
+            Clue(3, window_below_chunk, "the window pool is close to one chunk"),
             Clue(1, both(symptom("prefill_slow"), SWA), "prefill is slow"),
         ),
         settle=Question(

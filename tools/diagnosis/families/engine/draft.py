@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from tools.diagnosis.changes import FRACTION, Forbidden, lower_fraction, plan, raise_fraction, scale, step, upgrade
 from tools.diagnosis.clues import (
     Clue,
@@ -10,6 +12,7 @@ from tools.diagnosis.clues import (
     both,
     either,
     fact,
+    lacks,
     phase,
     said,
     symptom,
@@ -76,6 +79,26 @@ def _target_as_draft(view: View) -> bool:
     return not path or path == view.typed("--model-path")
 
 
+def _target_named_twice(view: View) -> Seen | None:
+    """The draft's path is the target's own, which helps only where the checkpoint has a head for it built in."""
+    path, target = view.typed("--speculative-draft-model-path"), view.typed("--model-path")
+    draft_class = view.facts.text("model_class", "draft")
+    model = f"{target} {view.facts.text('model_path')}"
+    if not path or path != target or _HEAD_CLASS.search(draft_class) or _BUILT_IN.search(model):
+        return None
+    return Seen(f"{path} twice", view.flag_sources("--speculative-draft-model-path"), "typed")
+
+
+# Classes of draft heads, and families whose checkpoints carry one (sglang 0.5.9 srt/configs/model_config.py).
+_HEAD_CLASS = re.compile(r"nextn|mtp|eagle|dspark|dflash", re.IGNORECASE)
+_BUILT_IN = re.compile(
+    r"deepseek-?(?:v3|v4|r1)|glm-?(?:4\.[5-9]|5)|mimo|qwen3[-_]?next|qwen3\.[5-9]|ernie|longcat|minimax|nemotron|mtp",
+    re.IGNORECASE,
+)
+_WHOLE_MODEL = either(_draft_share, _same_class, _target_named_twice)
+_DRAFT_WAS_READ = either(phase("draft"), fact("weights_gib", "draft"), fact("weights_before_gib", "draft"))
+
+
 def _small_draft(view: View) -> Actions:
     changes: list[Proposal] = []
     if _target_as_draft(view):
@@ -122,6 +145,7 @@ ENTRIES = (
         against=(
             Clue(2, phase("prefill", "graph_capture"), "it fails elsewhere"),
             Clue(3, symptom("draft_full_size"), "the draft is a whole model"),
+            Clue(7, _WHOLE_MODEL, "the draft is as large as the target or is the target"),
         ),
         neighbours=(
             ("oom.startup.weights_exceed_static_budget", "there the target alone does not fit"),
@@ -141,8 +165,10 @@ ENTRIES = (
             Clue(4, _draft_share, "the draft's weights come near the target's"),
             Clue(3, _same_class, "the draft is an instance of the target's class"),
             Clue(2, said("draft_class_wrong"), "what was loaded as a draft has no draft's methods"),
+            Clue(3, _target_named_twice, "the target's own checkpoint is named as its draft"),
+            Clue(3, both(_target_named_twice, _DRAFT_WAS_READ), "and was seen to be loaded again"),
         ),
-        against=(Clue(3, phase("draft"), "memory runs out while the draft is loaded"),),
+        against=(Clue(3, both(phase("draft"), lacks(_WHOLE_MODEL)), "memory runs out while the draft is loaded"),),
         settle=Question("How much do the two weight loads take?", "both Load weight end lines: mem usage"),
         act=_small_draft,
     ),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from tools.diagnosis.changes import FRACTION, Forbidden, lower_fraction, plan, step
+from tools.diagnosis.changes import FRACTION, Forbidden, plan, step
 from tools.diagnosis.clues import (
     Clue,
     Entry,
     Seen,
-    above,
     both,
     either,
     fact,
@@ -56,13 +55,43 @@ def _two_processes(view: View) -> Seen | None:
 
 
 def _helpers_on_gpu(view: View) -> Seen | None:
-    """Two or more processes on the first GPU are no schedulers."""
-    found = [
-        one
-        for one in view.facts.all("gpu_process")
-        if "scheduler" not in str(one.value).lower() and one.scope.startswith("gpu0")
+    """Two or more processes beside the scheduler on one GPU, where the other GPUs have fewer."""
+    devices: dict[str, dict[str, float]] = {}
+    for one in (*view.facts.all("gpu_process"), *view.facts.all("gpu_process_mib")):
+        held = float(one.value) if one.name == "gpu_process_mib" else 0.0
+        processes = devices.setdefault(one.scope.rpartition(":")[0], {})
+        processes[one.scope] = max(held, processes.get(one.scope, 0.0))
+    if not devices:
+        return None
+    helpers = {device: _beside_the_largest(view, processes) for device, processes in devices.items()}
+    device = max(helpers, key=lambda name: len(helpers[name]))
+    others = max((len(found) for name, found in helpers.items() if name != device), default=0)
+    if len(helpers[device]) < 2 or len(helpers[device]) <= 2 * others:
+        return None
+    source = view.sources("gpu_process_mib") or view.sources("gpu_process")
+    return Seen(f"{len(helpers[device])} beside the scheduler", source)
+
+
+def _beside_the_largest(view: View, processes: dict[str, float]) -> list[str]:
+    """Processes of one GPU that are no scheduler by name, or by holding less than half of the largest."""
+    most = max(processes.values())
+    return [
+        scope
+        for scope, held in processes.items()
+        if "scheduler" not in view.facts.text("gpu_process", scope).lower() and (not most or held < most / 2)
     ]
-    return Seen(f"{len(found)} beside the scheduler", (found[0].source,)) if len(found) >= 2 else None
+
+
+def _first_gpu_fuller(view: View) -> Seen | None:
+    """The first GPU holds at least 1 GiB more than the fullest of the others."""
+    told = view.number("gpu0_extra_mib")
+    if told is not None and told >= 1024:
+        return Seen(f"{told:,.0f} MiB more", view.sources("gpu0_extra_mib"))
+    used = {one.scope: float(one.value) for one in view.facts.all("gpu_used_mib")}
+    rest = [value for scope, value in used.items() if scope != "gpu0"]
+    if "gpu0" not in used or not rest or used["gpu0"] < max(rest) + 1024:
+        return None
+    return Seen(f"{used['gpu0'] - max(rest):,.0f} MiB more", view.sources("gpu_used_mib"))
 
 
 def _frontend_on_gpu(view: View) -> Seen | None:
@@ -163,17 +192,33 @@ def _nccl(view: View) -> Actions:
 
 
 def _imbalance(view: View) -> Actions:
+    """Never the fraction: it is a share of what each GPU has free, and the refusal comes before it is used."""
+    never: tuple[Forbidden, ...] = (
+        ("lower", FRACTION, "the start is refused by what is free before the load, whatever the fraction"),
+        ("raise", FRACTION, "the fullest GPU decides"),
+        _CHUNK,
+    )
+    if _cards_differ(view):
+        why = "the cards differ by build, so no process can be moved; the pool then follows the smaller card"
+        if view.before(0, 5, 7):
+            change = Proposal("env", "set", "SGL_DISABLE_TP_MEMORY_INBALANCE_CHECK", None, "1", "", why)
+        else:  # sglang 0.5.7 srt/environ.py turned the switch round
+            change = Proposal("env", "set", "SGLANG_ENABLE_TP_MEMORY_INBALANCE_CHECK", None, "0", "", why)
+        return plan(change, never=never, alternatives=(("cards of one size", "then nothing of the larger is idle"),))
     why = "one GPU has less free memory than the others before the load; find who holds it (nvidia-smi)"
     return plan(
         Proposal("host", "set", "other processes on the GPUs", None, "stopped", "", why),
-        lower_fraction(view, "or go down to what the fullest GPU can bear", 0.05),
-        never=(
-            ("raise", FRACTION, "the fullest GPU decides"),
-            _CHUNK,
-            ("set", "SGL_DISABLE_TP_MEMORY_INBALANCE_CHECK", "the fullest GPU still runs out"),
-        ),
-        alternatives=(("--base-gpu-id", "start on GPUs that are free"),),
+        never=(*never, ("set", "SGL_DISABLE_TP_MEMORY_INBALANCE_CHECK", "the fullest GPU still runs out")),
+        alternatives=(("--base-gpu-id or CUDA_VISIBLE_DEVICES", "start on GPUs that are free"),),
     )
+
+
+def _cards_differ(view: View) -> Seen | None:
+    """GPUs of two sizes were seen."""
+    sizes = [one for one in view.facts.all("gpu_memory_mib") if float(one.value) > 0]
+    if not sizes or max(float(one.value) for one in sizes) < 1.1 * min(float(one.value) for one in sizes):
+        return None
+    return Seen("cards of different sizes", (sizes[0].source,))
 
 
 ENTRIES = (
@@ -189,7 +234,7 @@ ENTRIES = (
                 "the first GPU carries more, with several helpers",
             ),
             Clue(2, both(_WORKERS, symptom("gpu0_processes")), "helpers are listed on the first GPU"),
-            Clue(1.5, above("gpu0_extra_mib", 1024), "the first GPU is fuller"),
+            Clue(1.5, _first_gpu_fuller, "the first GPU is fuller"),
             Clue(4, both(_helpers_on_gpu, _WORKERS), "tokenizer workers hold memory on a GPU"),
         ),
         against=(
@@ -215,7 +260,7 @@ ENTRIES = (
             Clue(2, both(_WORKERS, symptom("image_work")), "several workers do image work"),
             Clue(
                 4,
-                both(above("gpu0_extra_mib", 1024), symptom("images", "image_work"), lacks(_WORKERS)),
+                both(_first_gpu_fuller, symptom("images", "image_work"), lacks(_WORKERS)),
                 "the first GPU holds more than the others, and images are served",
             ),
             Clue(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from tools.diagnosis.changes import plan, scale, step, upgrade
 from tools.diagnosis.clues import (
     Clue,
@@ -9,6 +11,7 @@ from tools.diagnosis.clues import (
     Seen,
     both,
     either,
+    fact,
     flag,
     phase,
     said,
@@ -19,6 +22,7 @@ from tools.diagnosis.conditions import KILLED
 from tools.diagnosis.families.hicache.tier import FROM_HOST, KEEP_FRACTION, ON, STORE
 from tools.diagnosis.host_memory import limit_binds, little_of_the_host, others_die, room_for_pools
 from tools.diagnosis.measured import (
+    metric_is_zero,
     serves_mostly,
 )
 from tools.diagnosis.model import Actions, Proposal, Question
@@ -39,6 +43,17 @@ def _oversubscribed(view: View) -> Seen | None:
     )
 
 
+def _room_left(view: View) -> Seen | None:
+    """A tenth of the host is still available after the pools of all ranks went into what is used."""
+    total, available = view.number("mem_total_bytes"), view.number("mem_available_bytes")
+    each, ranks = view.number("host_pool_gb"), view.value("--tp-size") or view.number("host_pool_ranks") or 1
+    if not total or not available or not each or available < 0.1 * total:
+        return None
+    if each * ranks * 1e9 > total - available:
+        return None
+    return Seen(f"{available / 1e9:.0f} GB of {total / 1e9:.0f} GB", view.sources("mem_available_bytes"))
+
+
 def _size_times_ranks(view: View) -> Seen | None:
     size = view.value("--hicache-size")
     ranks = view.value("--tp-size") or view.number("gpu_count")
@@ -51,19 +66,35 @@ def _size_times_ranks(view: View) -> Seen | None:
 def _each_pool_whole_size(view: View) -> Seen | None:
     """Two sub-pools of a rank each printed the size that was typed for the rank."""
     size = view.value("--hicache-size")
-    pools = {one.scope: float(one.value) for one in view.facts.all("host_pool_gb") if one.scope}
+    pools = {
+        one.scope or "kv": float(one.value) for one in view.facts.all("host_pool_gb") if not _RANK.search(one.scope)
+    }
     whole = [scope for scope, gb in pools.items() if size and abs(gb - size) < 0.02 * size]
     if not size or len(whole) < 2:
         return None
     return Seen(f"{' and '.join(sorted(whole))}: {size:g} GB each", view.sources("host_pool_gb"))
 
 
+_RANK = re.compile(r"\b(?:TP|DP|PP|EP)\d|#\d")
+
+
 def _power_of_two(view: View) -> Seen | None:
+    """What a rank pinned, or holds in memory, is the next power of two above what was asked for it."""
     asked, taken = view.number("pin_asked_bytes"), view.number("pin_taken_bytes")
-    if not asked or not taken:
+    if asked and taken:
+        text = f"{asked / (1 << 30):.1f} GiB asked, {taken / (1 << 30):g} GiB pinned"
+        return Seen(text, view.sources("pin_taken_bytes", "pin_asked_bytes"))
+    each = view.number("host_pool_gb") or view.value("--hicache-size")
+    if not each:
         return None
-    text = f"{asked / (1 << 30):.1f} GiB asked, {taken / (1 << 30):g} GiB pinned"
-    return Seen(text, view.sources("pin_taken_bytes", "pin_asked_bytes"))
+    bytes_, power = each * 1e9, float(1 << int(each * 1e9 - 1).bit_length())
+    ranks = view.value("--tp-size") or view.number("host_pool_ranks") or 1
+    held = [(float(one.value), one.source) for one in view.facts.all("rank_memory_bytes")]
+    held += [(float(one.value) / ranks, one.source) for one in view.facts.all("mem_locked_bytes")]
+    for size, source in held:
+        if bytes_ < 0.9 * power and 0.98 * power <= size <= 1.15 * power:
+            return Seen(f"{each:g} GB asked, {size / (1 << 30):.0f} GiB held", (source,))
+    return None
 
 
 def _few_come_back(view: View) -> Seen | None:
@@ -234,7 +265,11 @@ ENTRIES = (
             Clue(5, said("host_pool_refused"), "the server refused the host pool for lack of memory"),
             Clue(5, _oversubscribed, "ranks x pool exceed the host"),
             Clue(3, _size_times_ranks, "the size is per rank, not per host"),
-            Clue(4, both(ON, KILLED), "a process was killed with a host cache on"),
+            Clue(
+                4,
+                both(ON, either(said("killed", "kernel_oom"), fact("kernel_oom_kill"), symptom("killed_silently"))),
+                "a process was killed with a host cache on",
+            ),
             Clue(
                 2, both(ON, symptom("host_memory_short", "sized_per_rank")), "host memory ran out with a host cache on"
             ),
@@ -243,7 +278,9 @@ ENTRIES = (
             Clue(3, said("pin_failed"), "pinning is what failed"),
             Clue(6, limit_binds, "the container's limit binds; the host itself would hold the pools"),
             Clue(5, either(others_die, little_of_the_host), "others hold the memory of the host"),
-            Clue(4, _each_pool_whole_size, "every sub-pool took the whole size"),
+            Clue(4, _room_left, "with the pools taken the host has memory left"),
+            Clue(8, _each_pool_whole_size, "every sub-pool took the whole size"),
+            Clue(6, _power_of_two, "what was pinned is rounded up to a power of two"),
             Clue(2, flag("--model-loader-extra-config"), "the loader may hold memory when the check is made"),
             Clue(3, symptom("host_memory_grows"), "memory grows with time, not at start"),
             Clue(
@@ -307,6 +344,11 @@ ENTRIES = (
         against=(
             Clue(3, both(STORE, serves_mostly("storage")), "most is served from the store"),
             Clue(3, symptom("unique_prompts", "single_pass"), "prompts do not come back"),
+            Clue(
+                3,
+                both(metric_is_zero(FROM_HOST), metric_is_zero("load_back_tokens_total")),
+                "nothing at all came back from the host",
+            ),
             Clue(3, KILLED, "the host has no room"),
             Clue(3, said("host_pool_refused", "pin_failed"), "the host has no room"),
             Clue(2, symptom("never_read"), "nothing is read at all"),

@@ -14,7 +14,7 @@ from tools.diagnosis.clues import (
     said,
     symptom,
 )
-from tools.diagnosis.conditions import REJECTED, known_foreign, underscored
+from tools.diagnosis.conditions import REJECTED, known_foreign, known_rename, underscored
 from tools.diagnosis.foreign import changes_for_rejected
 from tools.diagnosis.model import Actions
 from tools.diagnosis.view import View
@@ -59,6 +59,7 @@ ENTRIES = (
                 both(REJECTED, symptom("after_upgrade"), lacks(known_foreign), lacks(underscored)),
                 "a flag that worked is refused after an upgrade",
             ),
+            Clue(6, known_rename, "SGLang itself renamed it"),
             Clue(1.5, symptom("what_replaces"), "the operator asks what replaces it"),
             Clue(5, fact_is("rejected_flag", "ambiguous"), "the old name is now the beginning of several new ones"),
         ),

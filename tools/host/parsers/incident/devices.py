@@ -21,6 +21,8 @@ _HELD: Final = re.compile(r"(?:gpu|cuda:|card|device) ?(\d+)\b[^\d\n]{0,24}?(\d+
 _FREE_WORDS: Final = re.compile(r"\bfree\b|avail", re.I)
 _PROCESS: Final = re.compile(r"\|\s+(\d+)\s+\S+\s+\S+\s+(\d+)\s+C\S*\s+(\S.*?)\s+(\d+)MiB")
 _HOLDS: Final = re.compile(r"Process (\d+) has (\d+(?:\.\d+)?) (GiB|MiB) memory in use")
+# `ps -o pid,rss,cmd`: kB of a scheduler
+_RANK_RSS: Final = re.compile(r"^\s*(\d+)\s+(\d{7,10})\s+sglang::scheduler")
 _MIB: Final = {"mib": 1.0, "gib": 1024.0, "gb": 1024.0}
 
 _PINNED: Final = re.compile(
@@ -55,6 +57,8 @@ def read(page: Page, lines: Sequence[str], grade: Grade) -> None:
             page.add("gpu_process", found.group(3), number, scope=scope, grade=grade)
         for pid, size, unit in _HOLDS.findall(line):
             page.add("gpu_process_mib", int(float(size) * _MIB[unit.lower()]), number, scope=f"gpu:{pid}", grade=grade)
+        if found := _RANK_RSS.match(line):
+            page.add("rank_memory_bytes", int(found.group(2)) * 1024, number, scope=found.group(1), grade=grade)
         _lists(page, line, number, grade)
         if not _FREE_WORDS.search(line) and "Tried to allocate" not in line:
             for index, amount, unit in _HELD.findall(line):

@@ -99,9 +99,12 @@ _HOST_OOM: Final = re.compile(
 _STAGES: Final = (
     ("weights", re.compile(r"load weight begin", re.I)),
     ("weights_end", re.compile(r"load weight end", re.I)),
+    ("pools_end", re.compile(r"kv cache is allocated|memory pool end", re.I)),
     ("capture", re.compile(r"capture (?:\w+ )*(?:cuda |hip )?graph begin|capturing batches", re.I)),
     ("capture_end", re.compile(r"capture (?:\w+ )*(?:cuda |hip )?graph end", re.I)),
+    ("ready", re.compile(r"max_total_num_tokens=|fired up", re.I)),  # printed once the draft is there as well
 )
+_TELLS_STAGE: Final = re.compile(r"oad weight|aptur|KV Cache is|emory pool end|max_total_num_tokens=|fired up")
 _DRAFT_CLASS: Final = re.compile(r"type=\w*(?:eagle|mtp|nextn|draft|dflash|dspark)", re.I)
 _REACH = 40  # lines of a traceback that are looked at around the failed allocation
 
@@ -191,8 +194,9 @@ def read_phase(page: Page, lines: list[str], told: list[tuple[int, str]], grade:
         before = lines[max(0, number - _REACH) : number]
         around = "\n".join(one for one in [*before, *lines[number : number + 3]] if not _is_end(one))
         phase = next((name for name, pattern in _PATTERNS if pattern.search(line)), "")
-        phase = phase or ("draft" if boot.drafting else "")
-        phase = phase or next((name for name, pattern in _PATTERNS if pattern.search(around)), "unknown")
+        phase = "draft" if boot.drafting and phase in ("", "load", "pools") else phase
+        phase = phase or next((name for name, pattern in _PATTERNS if pattern.search(around)), "")
+        phase = phase or ("pools" if boot.after_pools else "unknown")
         page.add("oom_phase", phase, number, grade=grade)
 
 
@@ -202,7 +206,7 @@ def _is_end(line: str) -> bool:
 
 
 class _Boot:
-    """How far a start has come: the draft's weights are the ones begun after the target's graphs, or of its class."""
+    """How far a start has come: a draft's weights are begun after the target's pools or graphs, or are of its class."""
 
     def __init__(self) -> None:
         self._last = ""
@@ -210,17 +214,24 @@ class _Boot:
 
     @property
     def drafting(self) -> bool:
-        """Whether the draft's weights were the last thing begun or loaded."""
+        """Whether the draft's weights were the last thing begun or loaded, or what comes of them is made."""
         return self._draft and self._last in ("weights", "weights_end")
 
+    @property
+    def after_pools(self) -> bool:
+        """Whether the pools were the last thing made."""
+        return self._last == "pools_end"
+
     def see(self, line: str) -> None:
-        if "oad weight" not in line and "aptur" not in line:
+        if not _TELLS_STAGE.search(line):
             return
         stage = next((name for name, pattern in _STAGES if pattern.search(line)), "")
-        if stage == "weights":
-            self._draft = self._last == "capture_end"
-        elif stage == "weights_end" and _DRAFT_CLASS.search(line):
-            self._draft = True
+        if stage == "ready":
+            self._draft = False
+        elif stage == "weights":
+            self._draft = self._last in ("capture_end", "pools_end")
+        elif stage == "weights_end":
+            self._draft = self._last == "pools_end" or _DRAFT_CLASS.search(line) is not None or self._draft
         elif stage == "capture":
             self._draft = False
         self._last = stage or self._last

@@ -19,6 +19,8 @@ _ENV: Final = re.compile(
     r"(?<![\w-])((?:SGLANG|SGL|PYTORCH|NCCL|CUDA|TORCH|FLASHINFER|MOONCAKE|LMCACHE|TRITON|HF|HIP|HSA)_[A-Z0-9_]+)(?:=|: ?\"?)([^\s,;()\"']*)"
 )
 _ENV_LIST: Final = re.compile(r"name:\s*([A-Z][A-Z0-9_]+)\s*\n\s*value:\s*\"?([^\"\n]*)\"?")
+# The command of a router that stands beside the servers': its options are none of the server's.
+_ROUTER: Final = re.compile(r"(?:launch_router|sglang[-_]router|sgl-router|\bsmg (?:launch|start))\b(?:[^\n;&]|\\\n)*")
 _PROSE = re.compile(
     r"^(?:and|or|set|unset|not|on|off|at|with|was|is|are|was|then|also|tried|flags?|for|in|the|missing|absent|default|defaults?|omitted|only|instead)$",
     re.I,
@@ -45,6 +47,7 @@ def read(page: Page, text: str, *, everything: bool) -> None:
                 page.add("server_arg", value.strip("'\""), line, scope=name)
     if not everything and not _LAUNCH.search(text):
         return
+    routers = [found.span() for found in _ROUTER.finditer(text)]
     absent = {name for found in _ABSENT.finditer(text) for name in re.findall(r"--[\w-]+", found.group(0))}
     for found in _FLAG.finditer(text):
         name, value = found.group(1), (found.group(3) or "").strip("\"'`").rstrip(".,;:")
@@ -53,6 +56,9 @@ def read(page: Page, text: str, *, everything: bool) -> None:
         if not value or _PROSE.match(value) or (value.startswith(("(", "/", "&", "|")) and name != "--model-path"):
             value = value if value.startswith("/") else "true"
         line = text.count("\n", 0, found.start()) + 1
+        if any(start <= found.start() < end for start, end in routers):
+            page.add("router_flag", value, line, scope=name)
+            continue
         page.add("flag", "" if _PRIVATE.search(name) and "tokenizer" not in name else value, line, scope=name)
     for pattern in (_ENV, _ENV_LIST):
         for found in pattern.finditer(text):

@@ -15,6 +15,7 @@ from transcripts.facts import Grade
 _PREFILL: Final = re.compile(
     r"(?:\b(DP\d+)\b.*?)?Prefill batch.*?#new-seq: (\d+), #new-token: (\d+), #cached-token: (\d+)"
 )
+_REPLICA: Final = re.compile(r"\s*([\w./-]+) *\|")  # `worker-1  | ` of several servers in one view
 _POOLS: Final = re.compile(r"#full token: (\d+).*?#swa token: (\d+)")
 _LEAST_STEP: Final = 64  # tokens; smaller ones are pages
 _REPEATED: Final = 2
@@ -28,7 +29,10 @@ def read(page: Page, lines: Sequence[str], grade: Grade) -> None:
     for number, line in enumerate(lines, 1):
         if "Prefill batch" in line and (found := _PREFILL.search(line)):
             rank, seqs, new, cached = found.groups()
-            rows.append((number, rank or "", int(seqs), int(new), int(cached)))
+            replica = _REPLICA.match(line)
+            rows.append(
+                (number, f"{replica[1] if replica else ''} {rank or ''}".strip(), int(seqs), int(new), int(cached))
+            )
         elif "#swa token" in line and (pools := _POOLS.search(line)):
             full, window = int(pools.group(1)), int(pools.group(2))
             if window >= max(full, 8192):
@@ -52,20 +56,27 @@ def _equal(page: Page, alone: Sequence[tuple[int, int, int]], grade: Grade) -> N
     missed = Counter(new for _, new, cached in alone if not cached and new > _LEAST_STEP)
     if missed:
         length, times = missed.most_common(1)[0]
-        if times > _REPEATED:
+        if times >= _REPEATED:
             page.add("equal_prompts_missed", times, alone[-1][0], scope=str(length), grade=grade)
 
 
 def _ranks(page: Page, rows: Sequence[tuple[int, str, int, int, int]], grade: Grade) -> None:
-    """Long prompts that found nothing on one of several DP ranks while a rank had a hit of their size."""
+    """Long prompts that found next to nothing on one rank or replica while another had a hit of about their size.
+
+    A prompt that is cut into chunks shows its first chunk only: one length that comes again and again.
+    """
     ranked = [(number, rank, new, cached) for number, rank, _, new, cached in rows if rank]
     if len({rank for _, rank, *_ in ranked}) < 2:
         return
     hits = sorted({cached for *_, cached in ranked if cached >= _LONG})
+    lengths = Counter(new for _, _, new, _ in ranked)
     lost = [
         number
         for number, _, new, cached in ranked
-        if cached == 0 and (at := bisect_right(hits, new)) and new < 2 * hits[at - 1]
+        if hits
+        and new >= _LONG
+        and cached < 0.1 * new
+        and (lengths[new] >= _REPEATED or ((at := bisect_right(hits, new / 2)) < len(hits) and hits[at] < 2 * new))
     ]
     if lost:
         page.add("missed_on_rank", len(lost), lost[-1], grade=grade)

@@ -138,7 +138,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "no_kernel_for_gpu",
-        r"unsupported architecture|no kernel image is available|not (?:supported|implemented|available) (?:on|for) (?:this )?(?:sm\s?_?\d+|gpu|device|architecture|compute capability)|requires? sm\s?(?:_|[<>=]+ ?)?\d+|only supported on (?:hopper|blackwell|sm)|unsupported (?:gpu|compute capability|sm)|sm_?1[0-2]\d\w? (?:is )?(?:not|un)|requires (?:a )?(?:hopper|blackwell)",
+        r"(?:supported|available|allowed|work|valid) (?:only )?(?:on|for) (?:\w+ ){0,2}(?:blackwell|hopper|ampere|ada|volta|turing|sm\s?_?\d+|mi\d{3}|amd|rocm|hip)\b|(?:blackwell|hopper|ampere|sm\s?_?\d+) (?:gpus? )?(?:does not|do not|only) support|unsupported architecture|no kernel image is available|not (?:supported|implemented|available) (?:on|for) (?:this )?(?:sm\s?_?\d+|gpu|device|architecture|compute capability)|requires? sm\s?(?:_|[<>=]+ ?)?\d+|only supported on (?:hopper|blackwell|sm)|unsupported (?:gpu|compute capability|sm)|sm_?1[0-2]\d\w? (?:is )?(?:not|un)|requires (?:a )?(?:hopper|blackwell)",
     ),
     ("moe_pair_missing", r"pre-?permute function|is not registered"),
     (
@@ -188,6 +188,13 @@ _HOST: Final = re.compile(
 )
 
 
+# Refusals that a command of the operator's got, of the kernel or a shell: nothing that the server was refused.
+_OWN_COMMAND: Final = re.compile(
+    r"^\W*(?:sudo: ?)?(?:dmesg|journalctl|ls|cat|tail|head|less|grep|find|ps|df|du|ss|lsof|strace|gdb|py-spy|perf|nvidia-smi|docker|kubectl|"
+    r"systemctl|bash|sh|zsh|sudo|-bash|ssh|scp|cp|mv|rm|echo|tee|sysctl|crictl|podman)\b[^/]{0,4}:|read kernel buffer failed|"
+    r"permission denied \(publickey|docker daemon socket|ptrace"
+)
+_OF_FILES: Final = frozenset(("permission_denied", "cache_dir_denied"))
 # The server prints every setting at its start, as a class or, later, as a mapping; a setting is no message.
 _SETTINGS: Final = ("ServerArgs(", "server_args=")
 
@@ -199,7 +206,7 @@ def read(page: Page, line: str, number: int, grade: Grade) -> None:
     low = line.lower()
     if not _TRIGGER.search(low):
         return
-    host = _HOST.search(low)
+    host, own = _HOST.search(low), _OWN_COMMAND.search(low)
     for name, pattern in _PATTERNS:
-        if pattern.search(low) and not (host and name == "cuda_oom"):
+        if pattern.search(low) and not (host and name == "cuda_oom") and not (own and name in _OF_FILES):
             page.add("message", " ".join(line.split())[:_SHOWN], number, scope=name, grade=grade)

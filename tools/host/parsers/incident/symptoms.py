@@ -252,7 +252,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "hit_rate_low",
-        r"(?:hit[- ]?rate|cache hits?|#?cached[-_ ]tokens?|prefix (?:cache )?reuse|prefix cach\w+).{0,50}(?:low|zero|\b0\b|poor|near 0|none|nothing|never|tiny|(?<![\d.])[0-2]?\d ?%|0\.[0-2])|(?:no|few|zero|low|poor) (?:prefix )?(?:cache )?(?:hit|reuse)s?|prefix cache (?:is )?(?:broken|useless|not working|doesn)|misses|never hits?|not (?:hit|reused|cached)",
+        r"(?:hit[- ]?rate|cache hits?|#?cached[-_ ]tokens?|prefix (?:cache )?reuse|prefix cach\w+).{0,50}(?:low|zero|\b0\b|poor|near 0|none|nothing|never|tiny|(?<![\d.])[0-2]?\d(?:\.\d+)? ?%|0\.[0-2])|(?:no|few|zero|low|poor) (?:prefix )?(?:cache )?(?:hit|reuse)s?|prefix cache (?:is )?(?:broken|useless|not working|doesn)|misses|never hits?|not (?:hit|reused|cached)",
     ),
     (
         "hit_rate_fell",
@@ -533,7 +533,10 @@ _NOT: Final = (
             r"oom[- ]?kill|decode out[- ]of[- ]memory (?:warning|happened)|titled|\bhost\b|\brss\b|resident|\bram\b"
         ),
     ),
-    ("host_memory_short", re.compile(r"host (?:pool|cache)\b(?!.{0,40}(?:kill|out of memory|oom))")),
+    (
+        "host_memory_short",
+        re.compile(r"host (?:pool|cache)\b(?!.{0,40}(?:kill|out of memory|oom))|\b(?:half|third|quarter) full"),
+    ),
     ("hangs", re.compile(r"no crash, it just sits there in graph")),
 )
 _EXCEPT: Final = dict(_NOT)
@@ -542,11 +545,50 @@ _LOG_LINE: Final = re.compile(r"(?:prefill|decode) batch\b.*#|#(?:full |swa )?to
 _LONGEST_SENTENCE = 600
 
 
+_ONES: Final = [
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+    "thirteen",
+    "fourteen",
+    "fifteen",
+    "sixteen",
+    "seventeen",
+    "eighteen",
+    "nineteen",
+]
+_TENS: Final = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+_SPELT: Final = re.compile(
+    rf"\b(?:({'|'.join(_TENS)})(?:[- ]({'|'.join(_ONES[:9])}))?|({'|'.join(_ONES)}))(?: per ?cent| %)"
+)
+
+
+def _percents(sentence: str) -> str:
+    """`ninety two percent` as `92 %`."""
+
+    def figure(found: re.Match[str]) -> str:
+        tens, ones, alone = found.groups()
+        number = (_TENS.index(tens) + 2) * 10 if tens else 0
+        number += _ONES.index(ones or alone) + 1 if ones or alone else 0
+        return f"{number} %"
+
+    return _SPELT.sub(figure, sentence)
+
+
 def read(page: Page, text: str, grade: Grade) -> None:
     """Every term that a sentence of the text states, with the line it stands on."""
     line = 1
     for sentence in _SENTENCE.split(text):
-        low = " ".join(sentence.lower().split())[:_LONGEST_SENTENCE]
+        low = _percents(" ".join(sentence.lower().split())[:_LONGEST_SENTENCE])
         if len(low) > 3 and not _LOG_LINE.search(low) and not is_frame(sentence):
             for term, pattern in _PATTERNS:
                 if pattern.search(low) and not (term in _EXCEPT and _EXCEPT[term].search(low)):
