@@ -76,7 +76,7 @@ def _ranks(page: Page, rows: Sequence[tuple[int, str, int, int, int]], grade: Gr
         if hits
         and new >= _LONG
         and cached < 0.1 * new
-        and (lengths[new] >= _REPEATED or ((at := bisect_right(hits, new / 2)) < len(hits) and hits[at] < 2 * new))
+        and (lengths[new] >= _REPEATED or ((at := bisect_right(hits, new)) and new < 2 * hits[at - 1]))
     ]
     if lost:
         page.add("missed_on_rank", len(lost), lost[-1], grade=grade)
