@@ -80,8 +80,16 @@ def check(command: str | None, version: str | None, host: str | None, path: Path
 def _words(text: str) -> str | tuple[str, ...]:
     """A command as typed; of a file that holds one (a unit, a compose file, a manifest, a script) its words."""
     from tools.advice import launch_in
+    from tools.source.begun import begun_in
 
-    launch = launch_in(text) if "\n" in text.strip() else None
+    launch = None
+    if "\n" in text.strip():
+        launch = launch_in(text)
+    else:
+        try:
+            begun_in(text)
+        except UsageError:  # `docker run IMAGE --model-path …`, and what else only names its options
+            launch = launch_in(text)
     if launch is None:
         return text
     begins = launch.words[launch.entry - 1].text if launch.entry else ""

@@ -11,6 +11,7 @@ from typing import get_args
 from tools.advice import forbidden, memory, proof, values
 from tools.advice.catalogue import Catalogue, FlagInfo
 from tools.advice.change import Change, Checked, Do, Kind, Problem, Refusal, Scalar, Valid
+from tools.advice.command import engine_run
 from tools.advice.edits import remove_flag, set_flag
 from tools.advice.launch import Launch, parse_launch
 from transcripts.facts import Evidence, Facts
@@ -164,11 +165,15 @@ def _env(change: Change, case: _Case) -> Change:
     return replace(change, from_=was if was is not None else None, to=to, valid=valid)
 
 
+def _engine(launch: Launch) -> bool:
+    return engine_run([word.text for word in launch.words]) is not None
+
+
 def _container(change: Change, case: _Case) -> Change:
     to = values.container(change)
     if isinstance(to, values.Unfit):
         raise _Refused(to.reason)
-    if case.launch is not None and case.launch.form in ("systemd", "config") and "docker" not in case.launch.command:
+    if case.launch is not None and case.launch.form in ("systemd", "config") and not _engine(case.launch):
         raise _Refused(f"the server is started by {case.launch.form}, not as a container")
     return replace(change, to=to)
 

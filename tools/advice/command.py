@@ -12,9 +12,38 @@ from tools.entry_point import options_begin
 
 _PYTHON = re.compile(r"(?:^|/)python[\d.]*$")
 _HINT = re.compile(r"sglang(?:_router)?\.launch_server|launch_server(?:\.py)?\b|\bsglang\s+serve\b")
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 FLAG = re.compile(r"--[A-Za-z][\w.\-]*")
 _REST = re.compile(r"\$[@*]|\$\{[@*]|\$\{\w+\[[@*]\]")
 _NESTING = 4
+_ENGINE = re.compile(r"(?:^|/)(?:docker|podman|nerdctl)$")
+# Options of `docker run` and `podman run` that take no value; every other one takes the next word.
+_SHORT_SWITCHES = re.compile(r"-[ditPq]+")
+_ENGINE_SWITCHES = frozenset(
+    {
+        "--detach",
+        "--interactive",
+        "--tty",
+        "--rm",
+        "--init",
+        "--privileged",
+        "--read-only",
+        "--publish-all",
+        "--quiet",
+        "--sig-proxy",
+        "--no-healthcheck",
+        "--no-hosts",
+        "--oom-kill-disable",
+        "--disable-content-trust",
+        "--use-api-socket",
+        "--replace",
+        "--rmi",
+        "--env-host",
+        "--http-proxy",
+        "--passwd",
+        "--read-only-tmpfs",
+    }
+)
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ssh"})
 
 
@@ -60,22 +89,50 @@ def find(words: Sequence[Word], *, bare_options: bool = False, depth: int = 0) -
     if depth < _NESTING:
         for index, word in enumerate(words):
             if _HINT.search(word.text):
-                inner = find_in(shell.read(word.value), depth=depth + 1)
+                named = _ASSIGNMENT.match(word.text)
+                text = word.value.part(named.end(), len(word.value)) if named else word.value
+                inner = find_in(shell.read(text), depth=depth + 1)
                 if inner is not None:
                     before = tuple(one.text for one in words[:index])
                     return replace(inner, outer=(*before, *inner.outer))
-    if bare_options and any(word.text.startswith(("--model", "--tp", "--mem-fraction")) for word in words):
+    image = _image(words)
+    if image is not None and _has_model(words[image + 1 :]):
+        return replace(_server(words, image + 1), start=image + 1)
+    if bare_options and _has_model(words):
         first = next(index for index, word in enumerate(words) if FLAG.match(word.text))
         return _server(words, first)
     return None
 
 
+def _has_model(words: Sequence[Word]) -> bool:
+    return any(word.text.startswith(("--model", "--tp", "--mem-fraction")) for word in words)
+
+
+def engine_run(texts: Sequence[str]) -> int | None:
+    """Index of the `run` of a container engine, behind which its own options begin."""
+    found = (index for index, text in enumerate(texts) if text == "run" and any(map(_ENGINE.search, texts[:index])))
+    return next(found, None)
+
+
+def _image(words: Sequence[Word]) -> int | None:
+    """Index of the image of `docker run … IMAGE`, whose own entry point gets the words behind it."""
+    texts = [word.text for word in words]
+    run = engine_run(texts)
+    index = len(texts) if run is None else run + 1
+    while index < len(texts) and texts[index].startswith("-"):
+        alone = texts[index] in _ENGINE_SWITCHES or _SHORT_SWITCHES.fullmatch(texts[index])
+        attached = "=" in texts[index] or re.match(r"-[A-Za-z].", texts[index])
+        index += 1 if alone or attached else 2
+    return index if index < len(texts) else None
+
+
 def find_in(commands: shell.Commands, *, depth: int = 0) -> Server | None:
     """The last command of a shell text that starts a server, else one in a here-document, of a shell first."""
     for words in reversed(commands.simple):
-        server = find(shell.splice(words, commands.variables), depth=depth)
+        spliced = tuple(shell.splice(words, commands.variables))
+        server = find(spliced, depth=depth)
         if server is not None:
-            return server if server.outer else replace(server, own=tuple(words))
+            return replace(server, own=tuple(words)) if server.own == spliced else server
     if depth < _NESTING:
         fed = sorted(commands.documents, key=lambda one: _is_shell(one[0]))
         for reader, body in reversed(fed):

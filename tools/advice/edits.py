@@ -72,7 +72,10 @@ def _rewrite(launch: Launch, word: Word, value: str) -> Edit:
 
 
 def _within(word: Word, part: Mapped, value: str) -> Edit:
-    """Replace a decoded part of a word, inside the quotes it has."""
+    """Replace a decoded part of a word, inside the quotes it has; an alias gives way to the word written out."""
+    if word.item is not None and word.item.alias:
+        kept = word.text[: len(word.text) - len(part)]
+        return Edit(word.start, word.end, _item_text(kept + value, "", word.item.block))
     if not len(part):
         return Edit(word.end, word.end, value)
     return Edit(part.spans[0][0], part.spans[-1][1], value)
@@ -95,7 +98,9 @@ def _after(launch: Launch, word: Word, *values: str) -> Edit:
     if word.item is None:
         return Edit(word.end, word.end, "".join(f" {value}" for value in values))
     item = word.item
-    written = [_item_text(value, item.quote, item.block) for value in values]
+    options = [one.item.quote for one in launch.own if one.item is not None and one.text.startswith("--")]
+    quotes = [options[-1] if options and value.startswith("--") else item.quote for value in values]
+    written = [_item_text(value, quote, item.block) for value, quote in zip(values, quotes, strict=True)]
     if item.block:
         lead = launch.text[item.line_start : word.start]
         indent = " " * (len(lead) - len(lead.lstrip(" "))) if lead.strip() == "-" else " " * (len(lead) - 2)

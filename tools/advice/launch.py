@@ -16,14 +16,13 @@ import yaml
 
 from tools.advice.command import Flag, Server, find, find_in
 from tools.advice.errors import LaunchUnreadable
-from tools.advice.forms import shell, systemd, yaml_text
+from tools.advice.forms import manifest, shell, systemd, yaml_text
 from tools.advice.mapped import Edit, Mapped, Word, apply
 from tools.entry_point import process_words
 from transcripts.facts import Evidence, Facts
 
-Form = Literal["systemd", "docker", "compose", "kubernetes", "script", "shell", "config"]
-
-_CONTAINERS = ("containers", "initContainers")
+ENGINE_RUN = re.compile(r"\b(docker|podman|nerdctl)\s+(?:container\s+)?run\b")
+Form = Literal["systemd", "quadlet", "docker", "compose", "kubernetes", "script", "shell", "config"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +101,8 @@ def parse_launch(
     match form:
         case "systemd":
             return _systemd(text, name, files or {}, sources)
+        case "quadlet":
+            return _quadlet(text, name, path, sources)
         case "compose":
             return _compose(text, name, path, sources)
         case "kubernetes":
@@ -221,6 +222,31 @@ def _systemd(text: str, name: str, files: Mapping[str, str], sources: tuple[str,
     return _of(None, "systemd", text)
 
 
+def _quadlet(text: str, name: str, path: str, sources: tuple[str, ...]) -> Launch:
+    """A `.container` file of podman: the last `Exec=` counts, behind the entry point that the file or the image has."""
+    paths: list[str] = []
+    settings = [one for one in systemd.settings(text, paths) if one.section == "Container"]
+    environment: dict[str, str] = {}
+    for setting in settings:
+        if setting.key == "Environment":
+            environment.update(_pair(word.text) for word in systemd.words(setting.value))
+    entry = [one.value.text for one in settings if one.key == "Entrypoint"][-1:]
+    runs = [one for one in settings if one.key == "Exec" and one.value.text.strip()][-1:]
+    server = find(systemd.words(runs[0].value), bare_options=True) if runs else None
+    if server is not None and entry:
+        server = replace(server, outer=(*_entry_words(entry[0]), *server.outer))
+    file = path or next((one for one in paths if one.endswith(".container")), "")
+    called = name or file.rpartition("/")[2].removesuffix(".container")
+    return _of(server, "quadlet", text, name=called, path=file, environment=environment, sources=sources)
+
+
+def _entry_words(text: str) -> list[str]:
+    try:
+        return [str(word) for word in json.loads(text)] if text.startswith("[") else shlex.split(text)
+    except ValueError:
+        return [text]
+
+
 def _variables(server: Server, environment: Mapping[str, str]) -> list[str]:
     """Notes on options that come from variables: what is appended after them wins, as argparse takes the last."""
     notes = []
@@ -264,7 +290,7 @@ def _compose(text: str, name: str, path: str, sources: tuple[str, ...]) -> Launc
         for called, _, service in yaml_text.pairs(yaml_text.child(root, "services")):
             if name not in ("", called):
                 continue
-            words = [*_command(text, service, "entrypoint"), *_command(text, service, "command")]
+            words = [*manifest.command(text, service, "entrypoint"), *manifest.command(text, service, "command")]
             server = find(words, bare_options=True) if words else None
             if server is not None:
                 environment = _compose_environment(yaml_text.child(service, "environment"))
@@ -281,27 +307,6 @@ def _compose(text: str, name: str, path: str, sources: tuple[str, ...]) -> Launc
     return _of(None, "compose", text)
 
 
-def _command(text: str, node: yaml.Node, key: str) -> list[Word]:
-    """A command of a compose service or container: a list of words, or one text that is split as a shell does."""
-    value = yaml_text.child(node, key)
-    if isinstance(value, yaml.SequenceNode):
-        return yaml_text.items(text, value)
-    if isinstance(value, yaml.ScalarNode) and value.value.strip() and value.tag.endswith(":str"):
-        mapped = yaml_text.scalar(text, value)
-        if mapped is None:
-            raise LaunchUnreadable(
-                f"`{key}` in line {value.start_mark.line + 1} is written in a way that cannot be edited safely.",
-                "Write it as a list of words.",
-            )
-        return [word for words in shell.read(_unbroken(mapped)).simple for word in words]
-    return []
-
-
-def _unbroken(text: Mapped) -> Mapped:
-    """Line breaks of a command text as blanks: compose splits words, it runs no shell."""
-    return Mapped(re.sub(r"\\?\n", lambda found: " " * len(found[0]), text.text), text.spans)
-
-
 def _compose_environment(node: yaml.Node | None) -> dict[str, str]:
     if isinstance(node, yaml.SequenceNode):
         return dict(_pair(one.value) for one in _scalars(node))
@@ -309,47 +314,25 @@ def _compose_environment(node: yaml.Node | None) -> dict[str, str]:
 
 
 def _kubernetes(text: str, name: str, path: str, sources: tuple[str, ...]) -> Launch:
-    for root in yaml_text.documents(text):
-        for owner, container in _containers(root, ""):
-            called = _text(yaml_text.child(container, "name"))
-            if name not in ("", called, owner):
-                continue
-            words = [*_command(text, container, "command"), *_command(text, container, "args")]
-            server = find(words, bare_options=True) if words else None
-            if server is not None:
-                rows = yaml_text.child(container, "env")
-                environment = {
-                    _text(yaml_text.child(row, "name")): _text(yaml_text.child(row, "value"))
-                    for row in (rows.value if isinstance(rows, yaml.SequenceNode) else ())
-                }
-                return _of(
-                    server,
-                    "kubernetes",
-                    text,
-                    name=owner or called,
-                    path=path,
-                    environment=environment,
-                    sources=sources,
-                    node=container,
-                )
+    for found in manifest.commands(text):
+        server = find(found.words, bare_options=True) if name in ("", found.called, found.owner) else None
+        if server is not None:
+            rows = yaml_text.child(found.node, "env")
+            environment = {
+                _text(yaml_text.child(row, "name")): _text(yaml_text.child(row, "value"))
+                for row in (rows.value if isinstance(rows, yaml.SequenceNode) else ())
+            }
+            return _of(
+                server,
+                "kubernetes",
+                text,
+                name=found.owner or found.called,
+                path=path,
+                environment=environment,
+                sources=sources,
+                node=found.node,
+            )
     return _of(None, "kubernetes", text)
-
-
-def _containers(node: yaml.Node, owner: str) -> list[tuple[str, yaml.Node]]:
-    """Every container below a node, with `kind/name` of the object it belongs to."""
-    found: list[tuple[str, yaml.Node]] = []
-    if isinstance(node, yaml.SequenceNode):
-        return [one for item in node.value for one in _containers(item, owner)]
-    kind = _text(yaml_text.child(node, "kind")).lower()
-    called = _text(yaml_text.child(node, "metadata", "name"))
-    if kind and called and kind != "list":
-        owner = f"{kind}/{called}"
-    for key, _, value in yaml_text.pairs(node):
-        if key in _CONTAINERS and isinstance(value, yaml.SequenceNode):
-            found += [(owner, one) for one in value.value]
-        elif not isinstance(value, yaml.ScalarNode):
-            found += _containers(value, owner)
-    return found
 
 
 def _config(text: str, path: str, sources: tuple[str, ...]) -> Launch:
@@ -361,8 +344,8 @@ def _config(text: str, path: str, sources: tuple[str, ...]) -> Launch:
     for key, key_node, value in yaml_text.pairs(roots[0]):
         place = yaml_text.span(text, key_node)
         name = Word(Mapped.of(text, *place), *place)
-        yaml_text.refuse_alias(value, key_node.start_mark.index)
-        values = _config_values(text, value)
+        stands = yaml_text.alias(text, value, key_node.end_mark.index)
+        values = _config_values(text, value) if stands is None else (stands,)
         if values is None:
             continue  # `false` leaves an option out
         taken = (name, *values)
@@ -401,6 +384,8 @@ def _pair(text: str) -> tuple[str, str]:
     return name, value
 
 
+_MODEL_KEY = re.compile(r"^model[-_]path[ \t]*:", re.M)
+_MODEL = re.compile(r"""(?<![^\s"'\[,])--(?:model|tp|mem-fraction)""")
 _LONGEST = 200_000  # characters; longer text is a log, whose starts are read line by line
 
 # Probe -> the form its text is read in, in the order in which they are preferred: a file an operator edits first.
@@ -435,10 +420,18 @@ def launch_from(evidence: Iterable[Evidence], facts: Facts | None = None) -> Lau
 
 def launch_in(text: str, sources: tuple[str, ...] = ()) -> Launch | None:
     """The launch command in text of a form that nobody named: a unit, a compose file, a manifest, a script, a line."""
-    return _try(_form_of(text), text, "", sources)
+    forms: list[Form] = [_form_of(text)]
+    if _MODEL_KEY.search(text):
+        forms.insert(0, "config")
+    if _MODEL.search(text):
+        forms.append("kubernetes")  # YAML or JSON of another kind with a list of options in it
+    tried = (_try(form, text, "", sources) for form in dict.fromkeys(forms))
+    return next((launch for launch in tried if launch is not None), None)
 
 
 def _form_of(text: str) -> Form:
+    if re.search(r"^\[Container\]", text, re.M):
+        return "quadlet"
     if re.search(r"^ExecStart=", text, re.M):
         return "systemd"
     if text.lstrip().startswith(("[{", "[\n", "{")) and _is_json(text):
@@ -447,7 +440,7 @@ def _form_of(text: str) -> Form:
         return "compose"
     if re.search(r"^\s*kind:", text, re.M) and "containers:" in text:
         return "kubernetes"
-    if re.search(r"\bdocker run\b", text):
+    if ENGINE_RUN.search(text):
         return "docker"
     return "script" if text.startswith("#!") else "shell"
 

@@ -43,12 +43,16 @@ class Mapped:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A word that is a whole item of a YAML sequence: its style, and the end of the item before it."""
+    """A word that is a whole item of a YAML sequence: its style, and the end of the item before it.
+
+    An `alias` stands for a word that is written elsewhere.
+    """
 
     block: bool
     quote: str
     before: int
     line_start: int
+    alias: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,12 @@ from tools.advice import values
 from tools.advice.catalogue import Catalogue
 from tools.advice.change import Change
 from tools.advice.check import typed_as
+from tools.advice.command import engine_run
 from tools.advice.edits import remove_flag, set_flag
 from tools.advice.forms import systemd, yaml_text
-from tools.advice.launch import Form, Launch, parse_launch
-from tools.advice.mapped import Edit, apply
+from tools.advice.launch import ENGINE_RUN, Form, Launch, parse_launch
+from tools.advice.mapped import Edit, Word, apply
+from tools.advice.steps import steps
 
 DROP_IN = "zz-sglscout.conf"
 _REDACTED = re.compile(r"redacted|\*{3,}|‹[^›]*›|«[^»]*»", re.I)
@@ -131,6 +133,10 @@ def _drop_in(launch: Launch, after: Launch, others: Sequence[Change]) -> Patch:
     path = f"/etc/systemd/system/{launch.name or 'UNIT.service'}.d/{name}"
     lines, notes = ["[Service]"], list(launch.notes)
     for change in others:
+        inside = _in_container(after, change)
+        if inside is not None:
+            after = inside
+            continue
         written = _unit_line(change)
         if written:
             lines.append(written)
@@ -175,6 +181,32 @@ def _raw(text: str, setting: systemd.Setting) -> str:
     return text[setting.start : setting.end].replace("\r\n", "\n")
 
 
+def _in_container(launch: Launch, change: Change) -> Launch | None:
+    """The unit with a change as an option of `docker run`: a variable of the unit does not reach a container."""
+    run = None if launch.outer else engine_run([word.text for word in launch.words[: launch.entry]])
+    if run is None or change.do == "remove" or change.kind not in ("env", "container") or change.to is None:
+        return None
+    if change.kind == "env":
+        name, option, value = change.flag, f"-e {change.flag}=", _env_text(change)
+    else:
+        name = f"--{change.flag.removeprefix('--').replace('_', '-')}"
+        option, value = f"{name}=", str(change.to)
+    option += systemd.quote(value)
+    for word, following in zip(launch.words[run:], launch.words[run + 1 : launch.entry + 1], strict=False):
+        if word.text.startswith(f"{name}="):
+            return _reread(launch, launch.written([_within_word(word, len(name) + 1, value)]))
+        if word.text == name and change.kind == "container":
+            return _reread(launch, launch.written([_within_word(following, 0, value)]))
+    end = launch.words[run].end
+    return _reread(launch, launch.written([Edit(end, end, f" {option}")]))
+
+
+def _within_word(word: Word, start: int, value: str) -> Edit:
+    """Replace a word from one of its characters on, inside the quotes it has."""
+    spans = word.value.spans[start:]
+    return Edit(spans[0][0], spans[-1][1], value) if spans else Edit(word.end, word.end, value)
+
+
 def _drop_in_name(text: str) -> str:
     """A file name that sorts after every drop-in there is, since systemd reads them in that order."""
     unit = systemd.read(text)
@@ -210,8 +242,10 @@ def _env_text(change: Change) -> str:
 
 def _other(launch: Launch, change: Change) -> str | None:
     """The file with a change that is no option; None where this form has no place for it."""
+    if launch.form == "quadlet":
+        return _quadlet_line(launch, change)
     if change.kind == "env":
-        if launch.form in ("compose", "kubernetes"):
+        if launch.form in ("compose", "kubernetes") and launch.node is not None:
             return _yaml_env(launch, change)
         if launch.form in ("docker", "script", "shell") and launch.node is None:
             return _shell_env(launch, change)
@@ -222,6 +256,17 @@ def _other(launch: Launch, change: Change) -> str | None:
         if launch.form == "docker" and launch.node is None:
             return _docker_option(launch, f"--{option}", str(change.to))
     return None
+
+
+def _quadlet_line(launch: Launch, change: Change) -> str | None:
+    """A further line behind `Exec=`; of a variable that is set twice the last one counts."""
+    if change.kind == "env" and change.do != "remove":
+        line = f"Environment={systemd.quote(f'{change.flag}={_env_text(change)}')}"
+    elif change.kind == "container" and change.to is not None:
+        line = f"PodmanArgs=--{change.flag.removeprefix('--').replace('_', '-')}={change.to}"
+    else:
+        return None
+    return _insert_lines(launch.text, launch.own[-1].end, line + "\n")
 
 
 def _shell_env(launch: Launch, change: Change) -> str | None:
@@ -247,7 +292,7 @@ def _shell_env(launch: Launch, change: Change) -> str | None:
 
 
 def _docker_option(launch: Launch, option: str, value: str) -> str | None:
-    run = re.search(r"\bdocker\s+run\b", launch.text)
+    run = ENGINE_RUN.search(launch.text)
     if run is None:
         return None
     typed = re.compile(rf"(?<=\s){re.escape(option)}[= ](\S+)").search(launch.text, run.end())
@@ -258,7 +303,6 @@ def _docker_option(launch: Launch, option: str, value: str) -> str | None:
 
 def _yaml_env(launch: Launch, change: Change) -> str | None:
     key = "env" if launch.form == "kubernetes" else "environment"
-    assert launch.node is not None
     node = yaml_text.child(launch.node, key)
     value = _env_text(change)
     if isinstance(node, yaml.SequenceNode):
@@ -356,16 +400,24 @@ def _new_key(launch: Launch, key: str, rows: Sequence[str], value: str = "") -> 
     return _insert_lines(text, end, "\n".join(lines) + "\n")
 
 
+# What a file is called whose path is not known.
+_FILES = {
+    "compose": "compose.yaml",
+    "kubernetes": "manifest.yaml",
+    "config": "config.yaml",
+    "script": "launch.sh",
+    "quadlet": "sglang.container",
+}
+
+
 def _finish(launch: Launch, after: Launch, text: str, notes: Sequence[str]) -> Patch:
-    path = launch.path or {"compose": "compose.yaml", "kubernetes": "manifest.yaml", "config": "config.yaml"}.get(
-        launch.form, "launch.sh" if launch.form == "script" else ""
-    )
+    path = launch.path or _FILES.get(launch.form, "")
     unified = "".join(
         difflib.unified_diff(
             launch.text.splitlines(keepends=True), text.splitlines(keepends=True), f"a/{path}", f"b/{path}"
         )
     )
-    commands, rollback = _steps(launch, text, path)
+    commands, rollback = steps(launch, text, path)
     shown = "" if launch.form == "docker" and launch.node is not None else text
     return Patch(
         launch.form,
@@ -379,39 +431,4 @@ def _finish(launch: Launch, after: Launch, text: str, notes: Sequence[str]) -> P
         rollback,
         _fill_in(launch),
         tuple(notes),
-    )
-
-
-def _steps(launch: Launch, text: str, path: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What applies the patch and what takes it back, in this form."""
-    name, file = shlex.quote(launch.name), shlex.quote(path)
-    keep, back = f"cp -p {file} {file}.before", f"cp -p {file}.before {file}"
-    edit = f"# write the patch into {file}"
-    match launch.form:
-        case "compose":
-            up = f"docker compose -f {file} up -d {name}"
-            return (keep, edit, f"docker compose -f {file} config -q", up), (back, up)
-        case "kubernetes":
-            watch = f"kubectl rollout status {name}"
-            apply_ = f"kubectl apply -f {file}"
-            return (keep, edit, f"kubectl diff -f {file}", apply_, watch), (back, apply_, watch)
-        case "docker":
-            return _docker_steps(launch, text, name)
-        case "script" | "config":
-            return (keep, edit, "# restart the server as you usually do"), (back, "# restart the server")
-        case _:
-            return (
-                ("# stop the server, then", text.strip()),
-                ("# stop the server, then", launch.text.strip()),
-            )
-
-
-def _docker_steps(launch: Launch, text: str, name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    if not launch.name:
-        return ("# stop the container, then", text.strip()), ("# stop the container, then", launch.text.strip())
-    start = text.strip() if launch.node is None else f"# docker run … as before, with the command of the patch ({name})"
-    before = shlex.quote(f"{launch.name}-before")
-    return (
-        (f"docker stop {name}", f"docker rename {name} {before}", start),
-        (f"docker rm -f {name}", f"docker rename {before} {name}", f"docker start {name}"),
     )

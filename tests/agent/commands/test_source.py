@@ -60,6 +60,9 @@ def test_check_reads_a_command() -> None:
         "services:\n  llm:\n    command: >-\n      sglang serve --model-path m\n      --page-size 0 --tp 8\n",
         '#!/bin/bash\nset -e\nA=(--page-size 0)\npython -m sglang.launch_server --model-path m --tp 8 "${A[@]}"\n',
         "sglang serve --model-path a/b \\\n  --page-size 0 \\\n  --tp 8",
+        "docker run --gpus all lmsysorg/sglang:v0.5.9 --model-path a/b --page-size 0 --tp 8",
+        "model-path: a/b\npage-size: 0\ntp: 8\n",
+        "[Container]\nImage=a:1\nExec=sglang serve --model-path a/b --page-size 0 \\\n  --tp 8\n",
     ],
 )
 def test_check_reads_the_file_that_holds_the_command(text: str) -> None:

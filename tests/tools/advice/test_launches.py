@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tools.advice import Change, Launch, LaunchUnreadable, launch_from, parse_launch, patch
+from tools.advice import Change, Launch, LaunchUnreadable, launch_from, launch_in, parse_launch, patch
 from transcripts.facts import Evidence
 
 FOLDER = Path(__file__).with_name("launches")
@@ -33,7 +34,7 @@ def _set(flag: str, value: str | None) -> Change:
 def test_there_are_forty_of_every_kind_of_file() -> None:
     assert len(NAMES) >= 40
     assert {row["form"] for row in EXPECTED.values()} == {
-        "systemd", "docker", "compose", "kubernetes", "script", "shell", "config",
+        "systemd", "quadlet", "docker", "compose", "kubernetes", "script", "shell", "config",
     }  # fmt: skip
 
 
@@ -111,15 +112,33 @@ def test_a_patch_shows_the_merged_command(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "text"),
+    ("form", "flag", "text"),
     [
-        ("config", "tp-size: &ranks 8\nep-size: *ranks\nmodel-path: /m\n"),
-        ("compose", "services:\n  a:\n    command: [sglang, serve, --tp, &t '8', --ep, *t]\n"),
+        ("config", "--ep-size", "tp-size: &ranks 8\nep-size: *ranks\nmodel-path: /m\n"),
+        ("compose", "--ep", "services:\n  a:\n    command: [sglang, serve, --tp, &t '8', --ep, *t]\n"),
     ],
 )
-def test_a_value_that_stands_elsewhere_too_is_not_edited(form: Any, text: str) -> None:
+def test_an_alias_gives_way_to_the_value_and_its_anchor_stays(form: Any, flag: str, text: str) -> None:
+    from tools.advice.edits import set_flag
+
+    launch = parse_launch(form, text)
+    typed = launch.flag(flag)
+    assert typed is not None
+    assert typed.value == "8"
+    written = launch.written(set_flag(launch, flag, ["4"]))
+    assert written == re.sub(r"\*\w+", "4" if form == "config" else '"4"', text)
+
+
+def test_an_alias_of_more_than_a_word_is_not_edited() -> None:
     with pytest.raises(LaunchUnreadable, match="alias"):
-        parse_launch(form, text)
+        parse_launch("config", "model-path: /m\nlora: &l [a, b]\nlora-paths: *l\n")
+
+
+@pytest.mark.parametrize("name", sorted(SHAPES))
+def test_text_whose_form_nobody_named_is_read_alike(name: str) -> None:
+    launch = launch_in(file_text(name))
+    assert launch is not None
+    assert launch.options == _launch(name).options
 
 
 def test_an_anchor_is_no_part_of_its_value() -> None:

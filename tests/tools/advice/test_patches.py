@@ -11,7 +11,7 @@ import yaml
 from tests.needs import needs
 from tests.tools.advice import box
 from tests.tools.advice.test_launches import NAMES, file_text
-from tools.advice import Change, Launch, launch_from, parse_launch, patch, plan_after, restart_cost, verify
+from tools.advice import Change, Launch, Patch, launch_from, parse_launch, patch, plan_after, restart_cost, verify
 from tools.advice.forms import systemd
 from transcripts.facts import Evidence, Fact, Facts
 
@@ -208,3 +208,43 @@ def test_the_second_look_says_what_is_not_met_and_what_is_not_seen_yet() -> None
     same = _after(pid=41272, running_limit=48, running_p95=48, load_window_s=1200)
     assert {row.outcome for row in verify(EXPECTED, WATCH, box.facts(), same)} == {"not yet visible"}
     assert verify([{"what": "it feels better"}], [], box.facts(), worse)[0].outcome == "not yet visible"
+
+
+def _with_env(name: str, form: str) -> Patch:
+    variable = Change("env", "set", "SGLANG_CLIP_MAX_NEW_TOKENS_ESTIMATION", None, 2048)
+    launch = parse_launch(form, file_text(name))  # type: ignore[arg-type]
+    return patch(launch, [variable, Change("container", "set", "--shm-size", None, "32g")])
+
+
+@pytest.mark.parametrize("engine", ["docker", "/usr/bin/podman"])
+def test_a_variable_reaches_the_container_that_a_unit_runs(engine: str) -> None:
+    text = f"[Service]\nExecStart={engine} run --shm-size 8g -e A=1 image:1 --model-path /m --tp 8\n"
+    changes = [Change("env", "set", "A", "1", 2), Change("env", "set", "NCCL_DEBUG", None, "INFO")]
+    made = patch(parse_launch("systemd", text), [*changes, Change("container", "set", "shm_size", None, "32g")])
+    command = f"{engine} run -e NCCL_DEBUG=INFO --shm-size 32g -e A=2 image:1 --model-path /m --tp 8"
+    assert made.text == f"[Service]\nExecStart=\nExecStart={command}\n"
+
+
+def test_podman_is_told_as_podman() -> None:
+    made = _with_env("podman-run.docker", "docker")
+    assert made.text.startswith("podman run --shm-size 32g -e SGLANG_CLIP_MAX_NEW_TOKENS_ESTIMATION=2048 -d ")
+    assert not any("docker" in one.replace("docker.io", "") for one in (*made.commands, *made.rollback))
+
+
+def test_a_quadlet_gets_lines_of_its_own() -> None:
+    made = _with_env("entry-point.container", "quadlet")
+    assert made.path == "/etc/containers/systemd/sglang.container"
+    assert made.text.endswith("PodmanArgs=--shm-size=32g\nEnvironment=SGLANG_CLIP_MAX_NEW_TOKENS_ESTIMATION=2048\n")
+    assert made.commands[-2:] == ("systemctl daemon-reload", "systemctl restart sglang.service")
+
+
+@pytest.mark.parametrize("name", ["values.k8s.yaml", "kustomization.k8s.yaml", "json-patch.k8s.yaml"])
+def test_a_file_that_is_no_object_is_rolled_out_by_what_renders_it(name: str) -> None:
+    made = _with_env(name, "kubernetes")
+    assert not any(one.startswith("kubectl") for one in (*made.commands, *made.rollback))
+    assert any("SGLANG_CLIP_MAX_NEW_TOKENS_ESTIMATION" in note for note in made.notes) or "env:" in made.text
+
+
+def test_only_what_can_be_watched_is_watched_as_a_rollout() -> None:
+    commands = _with_env("role-group.k8s.yaml", "kubernetes").commands
+    assert commands[-1] == "kubectl get rolebasedgroup/sglang-pd -w"

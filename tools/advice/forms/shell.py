@@ -67,7 +67,7 @@ class _Lexer:
                 self._at += 2
             elif text.startswith("\\\r\n", self._at):
                 self._at += 3
-            elif char == "#":
+            elif char == "#" or text.startswith("```", self._at):  # a comment, or the fence of Markdown around it
                 self._at = self._line_end()
             elif char == "(" and self._opens_array():
                 self._array()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from tools.advice.mapped import Mapped, Word
 
-_HEADER = re.compile(r"# (/\S+\.(?:service|conf)|/\S+\.d/\S+)\s*$")
+_HEADER = re.compile(r"# (/\S+\.(?:service|conf|container)|/\S+\.d/\S+)\s*$")
 _PREFIX = re.compile(r"[-@:+!|]*")
 _ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "s": " "}
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 import yaml
 
@@ -16,6 +17,7 @@ from tools.advice.mapped import Item, Mapped, Word
 
 _ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|\r?\n[ \t]*|.)", re.S)
 _PROPERTIES = re.compile(r"(?:[&!]\S*[ \t]+)+")
+_ALIAS = re.compile(r"(?:[\s,:\[-]|#[^\n]*)*(\*[^\s,\[\]{}]+)")
 _FOLD = re.compile(r"[ \t]*\r?\n(?:[ \t]*\r?\n)*[ \t]*")
 
 
@@ -58,12 +60,20 @@ def span(source: str, node: yaml.Node) -> tuple[int, int]:
     return properties.end() if properties else start, end
 
 
-def refuse_alias(node: yaml.Node, after: int) -> None:
-    """Raises LaunchUnreadable for a value that stands elsewhere: a change of it would change two places."""
-    if node.start_mark.index < after:
+def alias(source: str, node: yaml.Node, after: int) -> Word | None:
+    """The word that an alias stands for, in the place of the alias; None for a value that stands where it is used.
+
+    `after` is where the text before the value ends. Raises LaunchUnreadable for an alias of more than a word.
+    """
+    if node.start_mark.index >= after:
+        return None
+    place = _ALIAS.match(source, after)
+    if place is None or not isinstance(node, yaml.ScalarNode):
         raise LaunchUnreadable(
             f"a value of the command is an alias of line {node.start_mark.line + 1}.", "Write the value out."
         )
+    where = (place.start(1), place.end(1))
+    return Word(Mapped(node.value, (where,) * len(node.value)), *where)
 
 
 def scalar(source: str, node: yaml.ScalarNode) -> Mapped | None:
@@ -87,7 +97,13 @@ def items(source: str, node: yaml.SequenceNode) -> list[Word]:
     for one in node.value:
         if not isinstance(one, yaml.ScalarNode):
             raise LaunchUnreadable("a list of words holds something else than words.", "Write one word an item.")
-        refuse_alias(one, before)
+        stands = alias(source, one, before)
+        if stands is not None:
+            line_start = source.rfind("\n", 0, stands.start) + 1
+            item = Item(not node.flow_style, "", before, line_start, alias=True)
+            found.append(replace(stands, item=item))
+            before = stands.end
+            continue
         value = scalar(source, one)
         if value is None:
             raise LaunchUnreadable(
