@@ -172,6 +172,7 @@ class Follower:
     def _flows(self, module: Module, scanner: Scanner) -> list[Rule]:
         """What the constructors do with the values that this file hands them."""
         found: list[Rule] = []
+        chosen = _chosen_in(module.tree)
         for call in ast.walk(module.tree):
             if not isinstance(call, ast.Call):
                 continue
@@ -184,15 +185,13 @@ class Follower:
                 if flags and not isinstance(value, ast.Lambda):
                     carried[place] = flags
             if carried:
-                found += self._into(call, carried, module)
+                for callee in chosen.get(id(call), [call.func]):
+                    found += self._into(callee, carried, module)
         return found
 
-    def _into(self, call: ast.Call, carried: dict[int | str, set[str]], module: Module, depth: int = 0) -> list[Rule]:
-        try:
-            callee = self._folder.fold(call.func, Scope(module))
-        except Unfoldable:
-            return []
-        if not isinstance(callee, ClassRef):
+    def _into(self, func: ast.expr, carried: dict[int | str, set[str]], module: Module, depth: int = 0) -> list[Rule]:
+        callee = self._class(func, module)
+        if callee is None:
             return []
         found: list[Rule] = []
         for _ in range(BASES_LIMIT):
@@ -215,7 +214,7 @@ class Follower:
                 for inner in _calls_in(constructor):
                     onward = self._passed_on(inner, tainted)
                     if onward:
-                        found += self._into(inner, onward, owner.module, depth + 1)
+                        found += self._into(inner.func, onward, owner.module, depth + 1)
             above = self._super_call(constructor)
             base = self._base(owner)
             if above is None or base is None:
@@ -234,9 +233,9 @@ class Follower:
     def _constructor(self, owner: ClassRef) -> tuple[ClassRef | None, ast.FunctionDef | None]:
         """The constructor of a class and the class that has it."""
         for _ in range(BASES_LIMIT):
-            for statement in owner.node.body:
-                if isinstance(statement, ast.FunctionDef) and statement.name == "__init__":
-                    return owner, statement
+            own = _own_constructor(owner)
+            if own is not None:
+                return owner, own
             base = self._base(owner)
             if base is None:
                 break
@@ -244,14 +243,16 @@ class Follower:
         return None, None
 
     def _base(self, owner: ClassRef) -> ClassRef | None:
-        for base in owner.node.bases:
-            try:
-                found = self._folder.fold(base, Scope(owner.module))
-            except Unfoldable:
-                continue
-            if isinstance(found, ClassRef):
-                return found
-        return None
+        """The base whose constructor `super()` finds: the first that has one or is given one by its own bases."""
+        found = [base for each in owner.node.bases if (base := self._class(each, owner.module)) is not None]
+        return next((base for base in found if _own_constructor(base) or base.node.bases), None)
+
+    def _class(self, func: ast.expr, module: Module) -> ClassRef | None:
+        try:
+            found = self._folder.fold(func, Scope(module))
+        except Unfoldable:
+            return None
+        return found if isinstance(found, ClassRef) else None
 
     def _super_call(self, constructor: ast.FunctionDef) -> ast.Call | None:
         for node in ast.walk(constructor):
@@ -269,6 +270,28 @@ class Follower:
             if keyword.arg and isinstance(keyword.value, ast.Name) and keyword.value.id in tainted:
                 carried[keyword.arg] = tainted[keyword.value.id]
         return carried
+
+
+def _own_constructor(owner: ClassRef) -> ast.FunctionDef | None:
+    found = (each for each in owner.node.body if isinstance(each, ast.FunctionDef) and each.name == "__init__")
+    return next(found, None)
+
+
+def _chosen_in(tree: ast.Module) -> dict[int, list[ast.expr]]:
+    """By the id of a call of a local name: the classes that its function gives that name, `cls = A if x else B`."""
+    found: dict[int, list[ast.expr]] = {}
+    for function in functions(tree):
+        given: dict[str, list[ast.expr]] = {}
+        calls: list[tuple[int, str]] = []
+        for node in ast.walk(function):
+            match node:
+                case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                    values = [value.body, value.orelse] if isinstance(value, ast.IfExp) else [value]
+                    given.setdefault(name, []).extend(each for each in values if isinstance(each, ast.Name))
+                case ast.Call(func=ast.Name(id=name)):
+                    calls.append((id(node), name))
+        found |= {place: given[name] for place, name in calls if given.get(name)}
+    return found
 
 
 def _calls_in(function: ast.FunctionDef) -> list[ast.Call]:

@@ -166,6 +166,46 @@ def test_methods_that_a_constructor_calls_are_followed(tmp_path: Path) -> None:
     assert [(rule.kind, rule.effect) for rule in source.rules("cut-depth")] == [("raise", "too large")]
 
 
+def test_a_class_that_a_function_chooses_is_followed_past_bases_without_a_constructor(tmp_path: Path) -> None:
+    source = written(
+        tmp_path,
+        "def __post_init__(self):\n    pass\n",
+        pool="""
+        class Mixin:
+            pass
+
+
+        class Base:
+            def __init__(self, *, depth):
+                if depth > 8:
+                    raise ValueError('too deep')
+
+
+        class Pool(Mixin, Base):
+            def __init__(self, device, depth):
+                super().__init__(depth=depth)
+
+
+        def build(server_args, device, wide):
+            if wide:
+                chosen = Pool
+            else:
+                chosen, device = other(device)
+            return chosen(device, server_args.cut_depth)
+        """,
+    )
+    assert [(rule.kind, rule.effect) for rule in source.rules("cut-depth")] == [("raise", "too deep")]
+
+
+@pytest.mark.parametrize("version", ["0.5.9", "0.5.16", "0.5.23"])
+def test_the_host_pool_is_held_against_memory_and_the_device_pool_in_every_version(version: str) -> None:
+    rules = tree(version).rules("hicache-ratio")
+    said = [rule.effect for rule in rules if "hicache_size" in rule.flags and "/memory_pool_host.py" in rule.path]
+    said += [rule.effect for rule in rules if "hicache_size" in rule.flags and "pool_host/base.py" in rule.path]
+    assert any("Not enough host memory" in each for each in said)
+    assert any("than the device" in each for each in said)
+
+
 def test_a_local_rule_is_read_from_the_tree_that_has_it(tmp_path: Path) -> None:
     srt = tmp_path / "sglang" / "srt"
     srt.mkdir(parents=True)
