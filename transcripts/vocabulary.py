@@ -59,6 +59,8 @@ HOST: Final = {
     "disk_busy_share": ("fraction", "busy share of a disk (%util of iostat); scope the device"),
     "disk_reads_per_s": ("1/s", "reads of a disk; scope the device"),
     "disk_writes_per_s": ("1/s", "writes of a disk; scope the device"),
+    "checkpoint_gib": ("GiB", "size of the target's checkpoint as told"),
+    "draft_file_gib": ("GiB", "size of the draft's checkpoint as told"),
     "router_flag": ("", "an option typed for the router in front of the servers; scope its name"),
     "rank_memory_bytes": ("bytes", "resident memory of a scheduler; scope its process id"),
     "stored_files": ("files", "files counted in a folder"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tools.diagnosis.clues import Seen, above, below, both, either, fact, flag, lacks, phase, said, symptom, when
 from tools.diagnosis.foreign import EQUIVALENT, RENAMED
+from tools.diagnosis.measured import stands_in
 from tools.diagnosis.sums import slots_that_fit
 from tools.diagnosis.view import View
 
@@ -40,6 +41,20 @@ OOM_ANYWHERE = either(
 HICACHE = when(lambda view: view.hierarchical)
 REJECTED = either(fact("rejected_flag"), said("unrecognized_argument", "invalid_choice"), symptom("flag_refused"))
 KILLED = either(said("killed", "kernel_oom"), fact("kernel_oom_kill"), symptom("killed_silently", "host_memory_short"))
+
+
+# Frames of the vision tower and of what joins its output to the text (sglang 0.5.9 srt/managers/mm_utils.py).
+VISION_FRAME = either(
+    stands_in(
+        "get_image_feature",
+        "get_video_feature",
+        "general_mm_embed_routine",
+        "embed_mm_inputs",
+        "get_embedding_and_mask",
+    ),
+    stands_in("forward", "__call__", "encode", file="vision"),
+    stands_in("forward", file="_vit"),
+)
 
 
 def pinned(view: View) -> Seen | None:

@@ -38,6 +38,8 @@ _NOT_REFUTED = (
     "slow_ttft",
     "prefill_slow",
     "throughput_fell",
+    "errors_in_front",
+    "no_lines_after",
     "slower_than_before",
     "stalls",
     "hangs",
@@ -107,10 +109,19 @@ def health(view: View) -> Health:
     accept = view.number("accept_len_p50")
     check("drafts are accepted", present=accept is not None, fine=(accept or 2) >= 1.2)
     alive = facts.text("ready") == "True" or "decode_lines" in facts or facts.text("running") == "True"
-    looked = usage is not None or queue is not None
+    alive = alive or (view.number("prefill_lines") or 0) > 1  # an embedding server decodes nothing
+    looked = (usage is not None or queue is not None) and not _lone_line(view)
     described = [term for term in _NOT_REFUTED if view.has("symptom", term)]
     wrong += [f"what is described was not looked at: {term.replace('_', ' ')}" for term in described]
     return Health(alive and looked and not wrong, tuple(checked), tuple(wrong))
+
+
+def _lone_line(view: View) -> bool:
+    """One load line of a server that had next to nothing to do shows no server at work."""
+    lines = (view.number("decode_lines") or 0) + (view.number("prefill_lines") or 0)
+    if lines > 1 or view.facts.text("ready") == "True" or not lines:
+        return False
+    return (view.number("running_max") or 0) <= 1
 
 
 def _alarmed(view: View) -> bool:

@@ -18,8 +18,15 @@ def _seen(text: str, *facts: Fact | None) -> Seen:
 
 
 def _ends(view: View, quantity: str) -> tuple[float, float] | None:
-    first, last = view.number("series_first", quantity), view.number("series_last", quantity)
+    first, last = _end(view, "series_first", quantity), _end(view, "series_last", quantity)
     return None if first is None or last is None else (first, last)
+
+
+def _end(view: View, name: str, quantity: str) -> float | None:
+    """The value as measured; as told only where nothing was measured."""
+    found = [one for one in view.facts.all(name) if one.scope == quantity]
+    measured = [one for one in found if one.grade != "claimed"] or found
+    return float(measured[-1].value) if measured else None
 
 
 def fell(quantity: str, share: float = 0.7) -> Test:

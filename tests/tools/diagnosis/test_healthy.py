@@ -114,3 +114,30 @@ def test_a_refusal_of_the_operators_own_command_is_none_of_the_servers(refused: 
     }
     verdict = assess(given)
     assert verdict["kind"] == "abstain", verdict["label"]
+
+
+ONE_LINE = "[2026-02-20 10:00:00 TP0] Decode batch, #running-req: {}, #token: 9000, token usage: 0.03, cuda graph: True, gen throughput (token/s): 150.00, #queue-req: 0"
+
+
+@pytest.mark.parametrize(
+    ("complaint", "running"),
+    [
+        ("nginx gives 502 now and then", 5),
+        ("upstream prematurely closed connection", 9),
+        ("25 % less tokens per second since the new driver and the new image", 20),
+        ("is a draft worth it here?", 1),
+    ],
+)
+def test_one_good_line_refutes_no_symptom_and_shows_no_server_at_work(complaint: str, running: int) -> None:
+    given = {"complaint": complaint, "launch_args": "--tp 4", "evidence": [ONE_LINE.format(running)]}
+    assert assess(given)["kind"] == "abstain"
+
+
+def test_an_embedding_server_that_answers_is_well_without_a_decode_line() -> None:
+    line = "[2026-04-04 10:00:0{}] Prefill batch, #new-seq: 8, #new-token: 2100, #cached-token: 0, token usage: 0.00, #running-req: 0, #queue-req: 0, input throughput (token/s): 21000.00, cuda graph: False"
+    given = {
+        "complaint": "Should there be decode lines?",
+        "launch_args": "--is-embedding",
+        "evidence": [line.format(second) for second in range(3)],
+    }
+    assert assess(given)["kind"] == "healthy"

@@ -19,7 +19,7 @@ from tools.diagnosis.clues import (
 from tools.diagnosis.conditions import HICACHE, KILLED
 from tools.diagnosis.families.hicache.host import less_host
 from tools.diagnosis.host_memory import limit_binds, little_of_the_host, others_die
-from tools.diagnosis.measured import stands_in
+from tools.diagnosis.measured import rose, stands_in, steady
 from tools.diagnosis.model import Actions, Proposal, Question
 from tools.diagnosis.view import View
 
@@ -201,6 +201,11 @@ ENTRIES = (
         against=(
             Clue(2, symptom("unified_memory"), "memory is shared with the GPU"),
             Clue(4, said("node_oom"), "the whole node ran out, not the container"),
+            Clue(
+                6,
+                either(both(rose("rss_gib", 1.5), steady("rss_gib")), symptom("host_memory_grows")),
+                "memory grows with time; the limit only ends it",
+            ),
             Clue(3, both(below("cgroup_limit_hits", 0), fact("cgroup_limit_hits")), "the limit was never reached"),
         ),
         neighbours=(
@@ -295,6 +300,12 @@ ENTRIES = (
             ),
             Clue(2, either(said("huge_pages_off"), symptom("huge_pages")), "huge pages are off"),
             Clue(1, symptom("pinning_slow"), "pinning takes long"),
+            Clue(3, said("huge_pages_warned"), "the server warns of it"),
+            Clue(
+                1.5,
+                both(said("huge_pages_off"), symptom("slower_than_before", "long_start")),
+                "the start is slow where they are off",
+            ),
         ),
         act=_huge,
         settle=Question(

@@ -13,6 +13,7 @@ from typing import Final
 from tools.host.parsers.page import Page
 from transcripts.facts import Grade
 
+_TWO: Final = 2
 _FEW: Final = 5
 _SOME: Final = 0.02
 _ENOUGH_FOR_THIRDS: Final = 9
@@ -75,6 +76,7 @@ class _DecodeStatistics:
             self.page.add("loaded_window_s", round(max(seconds) - min(seconds), 3), last, grade="derived")
         self.write_occupancy()
         self._middle("accept", "accept_len_p50")
+        self._ends("accept", "accept_len")
         self._middle("throughput", "gen_throughput_p50")
         self._tokens_per_request()
         self.write_pinned(limit)
@@ -113,6 +115,16 @@ class _DecodeStatistics:
         values = self._values(column, self.loaded)
         if values:
             self._add(name, rank_value(values, 0.5), "")
+
+    def _ends(self, column: str, name: str) -> None:
+        """Medians of the first and of the last third of the loaded lines, as the ends of a series."""
+        values = self.rows[column]
+        known = [row for row in self.loaded if values[row] == values[row]]
+        if len(known) < _TWO:
+            return
+        third = max(1, len(known) // 3)
+        for side, part in (("series_first", known[:third]), ("series_last", known[-third:])):
+            self._add(side, rank_value(self._values(column, part), 0.5), name)
 
     def _add(self, name: str, found: tuple[float, int], scope: str, grade: Grade = "observed") -> None:
         value, line = found

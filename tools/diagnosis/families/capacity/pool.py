@@ -179,6 +179,16 @@ def _pool_of_starts_varies(view: View) -> Seen | None:
 
 
 def _saturated(view: View) -> Actions:
+    """Where requests wait, fewer at once or a larger pool; where none does, a test that tells cache from requests."""
+    crowd: tuple[Forbidden, ...] = (
+        ("lower", "--mem-fraction-static", "it makes the pool smaller"),
+        ("raise", "--max-running-requests", "more requests in the same pool are thrown back, not served"),
+    )
+    fewer = fewer_running(view, 0.75, "what runs at once then leaves room to grow")
+    notes = ("Cached tokens are not counted as used; usage near 1 means running requests hold the pool.",)
+    alternatives = (("a larger pool (FP8 KV, more GPUs)", "when the load is wanted as it is"),)
+    if QUEUED(view):
+        return plan(fewer, *_more_of_the_card(view), never=crowd, alternatives=alternatives, notes=notes)
     return plan(
         step(
             view,
@@ -187,10 +197,10 @@ def _saturated(view: View) -> Actions:
             True,
             "as a test on a quiet moment only: what stays used without it is held by requests, not by cache",
         ),
-        fewer_running(view, 0.75, "what runs at once then leaves room to grow"),
-        never=(("lower", "--mem-fraction-static", "it makes the pool smaller"),),
-        alternatives=(("a larger pool (FP8 KV, more GPUs)", "when the load is wanted as it is"),),
-        notes=("Cached tokens are not counted as used; usage near 1 means running requests hold the pool.",),
+        fewer,
+        never=crowd,
+        alternatives=alternatives,
+        notes=notes,
     )
 
 
@@ -312,6 +322,11 @@ ENTRIES = (
         "The pool is held by running requests; it looks like a leak but empties when they finish.",
         for_=(
             Clue(3, both(symptom("looks_like_leak"), FULL_CACHE), "usage stays high and is taken for a leak"),
+            Clue(
+                3,
+                both(symptom("looks_like_leak", "hangs"), symptom("empties_later"), FULL_CACHE),
+                "and falls to nothing when the requests are done",
+            ),
             Clue(
                 1.5,
                 both(

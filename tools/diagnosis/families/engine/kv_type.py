@@ -90,6 +90,11 @@ ENTRIES = (
                 "measured with both types, the answers are worse with FP8",
             ),
             Clue(2, both(_FP8, symptom("accept_fell")), "drafts are no longer accepted with an FP8 cache"),
+            Clue(
+                1.5,
+                both(said("fp8_without_scales"), symptom("garbled_output", "quality_drop")),
+                "the checkpoint has no scales for it, and the output is wrong",
+            ),
         ),
         against=(
             Clue(4, said("fp8_fallback"), "the server goes on with another backend"),

@@ -301,6 +301,14 @@ ENTRIES = (
             ),
             Clue(
                 2,
+                both(
+                    stands_in("all_reduce", "all_gather", "broadcast", "send", "recv", file="pynccl"),
+                    either(symptom("hangs"), said("nccl_timeout", "watchdog")),
+                ),
+                "it stands in a collective of NCCL",
+            ),
+            Clue(
+                2,
                 both(_no_direct_link, either(symptom("hangs"), said("nccl_timeout", "watchdog"))),
                 "the GPUs reach each other over the host bridge only",
             ),

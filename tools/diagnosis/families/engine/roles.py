@@ -6,14 +6,7 @@ import re
 from dataclasses import replace
 
 from tools.diagnosis.changes import FRACTION, plan, step
-from tools.diagnosis.clues import (
-    Clue,
-    Entry,
-    both,
-    flag,
-    said,
-    symptom,
-)
+from tools.diagnosis.clues import Clue, Entry, Seen, both, flag, said, symptom
 from tools.diagnosis.model import Actions, Question
 from tools.diagnosis.view import View
 
@@ -82,12 +75,30 @@ def _same_roles(view: View) -> Actions:
     )
 
 
+_MUST_AGREE = ("--page-size", "--kv-cache-dtype", "--speculative-algorithm", "--context-length")
+
+
+def _typed_apart(view: View) -> Seen | None:
+    """Both roles' commands are there, and a setting that must agree has two values."""
+    modes = set(view.all_typed("--disaggregation-mode"))
+    if len(modes) < 2:
+        return None
+    for name in _MUST_AGREE:
+        values = sorted(set(view.all_typed(name)))
+        if len(values) > 1:
+            return Seen(f"{name}: {' and '.join(values)}", view.flag_sources(name), "typed")
+    return None
+
+
 ENTRIES = (
     Entry(
         "pd.role_config_mismatch",
         "The prefill and decode roles run with settings that must agree and do not.",
         for_=(
             Clue(6, said("pd_state_mismatch"), "the roles disagree about what is transferred"),
+            Clue(3, _typed_apart, "the two commands differ where they must agree"),
+            Clue(3, both(_typed_apart, said("pd_transfer_failed")), "and transfers between the roles fail"),
+            Clue(1.5, said("pd_transfer_failed"), "transfers between the roles fail"),
             Clue(
                 3,
                 both(

@@ -88,6 +88,16 @@ ENTRIES = (
                 3,
                 both(
                     ON,
+                    metric_is_zero(FROM_HOST),
+                    metric_is_zero("load_back_tokens_total"),
+                    lacks(metric_at_least("evicted_tokens_total", 1)),
+                ),
+                "nothing was ever read from the host",
+            ),
+            Clue(
+                3,
+                both(
+                    ON,
                     metric_at_least("evicted_tokens_total", 1),
                     either(metric_is_zero("load_back_tokens_total"), metric_is_zero(FROM_HOST)),
                     lacks(symptom("forgets_conversations", "hit_rate_fell")),
@@ -96,6 +106,7 @@ ENTRIES = (
             ),
         ),
         against=(
+            Clue(2, symptom("forgets_conversations"), "prefixes do come back"),
             Clue(3, STORE, "a store is in use"),
             Clue(2, symptom("garbled_output"), "the output is wrong"),
             Clue(3, flag("--hicache-write-policy", "write_back"), "evictions wait for copies"),

@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 from tools.diagnosis.changes import plan, step
-from tools.diagnosis.clues import (
-    Clue,
-    Entry,
-    Seen,
-    above,
-    both,
-    either,
-    flag,
-    lacks,
-    said,
-    symptom,
-)
+from tools.diagnosis.clues import Clue, Entry, Seen, above, below, both, either, flag, lacks, said, symptom
 from tools.diagnosis.families.hicache.tier import KEEP_FRACTION, PAGE_ONE, STORE
 from tools.diagnosis.measured import (
     disk_saturated,
     disk_writes,
+    metric_at_least,
     serves_mostly,
     slower_with,
 )
@@ -143,6 +133,14 @@ def _more_store(view: View) -> Actions:
     )
 
 
+def _fetches_little(view: View) -> Seen | None:
+    """Something is stored, and fewer than a thousand tokens were ever fetched."""
+    fetched, files = view.number("metric", "prefetched_tokens_total"), view.number("stored_files")
+    if fetched is None or fetched >= 1000 or not (files or symptom("storage_tier")(view)):
+        return None
+    return Seen(f"{fetched:g} tokens fetched", view.sources("metric"))
+
+
 ENTRIES = (
     Entry(
         "hicache.l3_prefetch_not_triggered",
@@ -153,6 +151,21 @@ ENTRIES = (
                 2,
                 both(STORE, flag("--hicache-storage-prefetch-policy", "best_effort")),
                 "prefetch gives up at scheduling",
+            ),
+            Clue(
+                2,
+                both(
+                    STORE,
+                    flag("--hicache-storage-prefetch-policy", "best_effort"),
+                    below("cached_share", 0.1),
+                ),
+                "and the prompts that were seen found next to nothing",
+            ),
+            Clue(2, both(STORE, _fetches_little), "hardly anything was ever fetched from the store"),
+            Clue(
+                2,
+                both(STORE, _fetches_little, metric_at_least("backuped_tokens_total", 10_000)),
+                "while much was written to it",
             ),
         ),
         settle=Question(

@@ -19,7 +19,7 @@ from tools.diagnosis.clues import (
     symptom,
     when,
 )
-from tools.diagnosis.conditions import DRAFT, OOM_ANYWHERE, OOM_SAID
+from tools.diagnosis.conditions import DRAFT, OOM_ANYWHERE, OOM_SAID, VISION_FRAME
 from tools.diagnosis.model import Actions, Question
 from tools.diagnosis.view import View
 
@@ -194,7 +194,11 @@ ENTRIES = (
                 ),
                 "GPU memory runs out before ready",
             ),
-            Clue(2, both(phase("warmup"), lacks(symptom("images"))), "memory runs out in the self-test"),
+            Clue(
+                2,
+                both(phase("warmup"), lacks(symptom("images")), lacks(VISION_FRAME)),
+                "memory runs out in the self-test",
+            ),
             Clue(1, setting_above(FRACTION, 0.92), "the fraction is high"),
             Clue(1, symptom("copied_recipe"), "the value comes from another machine"),
         ),
@@ -222,7 +226,11 @@ ENTRIES = (
         for_=(
             Clue(
                 5,
-                both(either(phase("warmup"), symptom("dies_in_warmup")), symptom("images"), OOM_ANYWHERE),
+                both(
+                    either(phase("warmup"), symptom("dies_in_warmup")),
+                    either(symptom("images"), VISION_FRAME),
+                    OOM_ANYWHERE,
+                ),
                 "memory runs out in the self-test, in image code",
             ),
             Clue(2, both(symptom("dies_in_warmup"), symptom("images")), "it dies in the self-test of a vision model"),
@@ -257,6 +265,11 @@ ENTRIES = (
             Clue(1.5, symptom("quantised_at_load"), "weights are quantised only after loading"),
         ),
         against=(
+            Clue(
+                4,
+                both(phase("warmup", "draft"), lacks(phase("graph_capture"))),
+                "it fails at another stage of the start",
+            ),
             Clue(
                 5,
                 both(flag("--dp-size"), lacks(flag("--tp-size")), lacks(flag("--enable-dp-attention"))),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tools.diagnosis.changes import FRACTION, NOT_MEMORY, plan, raise_fraction, step, upgrade
+from tools.diagnosis.changes import FRACTION, NOT_MEMORY, lower_fraction, plan, raise_fraction, step, upgrade
 from tools.diagnosis.clues import (
     Clue,
     Entry,
@@ -17,9 +17,9 @@ from tools.diagnosis.clues import (
     setting_above,
     symptom,
 )
-from tools.diagnosis.conditions import HICACHE, SPECULATES
+from tools.diagnosis.conditions import HICACHE, OOM_ANYWHERE, SPECULATES
 from tools.diagnosis.measured import fell, rose, steady
-from tools.diagnosis.model import Actions, Proposal, Question
+from tools.diagnosis.model import Actions, Question
 from tools.diagnosis.view import View
 
 
@@ -100,21 +100,15 @@ def _idle_beyond_reserve(view: View) -> Seen | None:
 
 
 def _budget_early(view: View) -> Actions:
+    """An upgrade; the fraction meanwhile goes up where memory lies idle, down where it ran out, else stays."""
     idle = either(_given_back, _idle_beyond_reserve, symptom("cache_full", "pool_small", "idle_gpu_memory"))
-    return plan(
-        upgrade("later versions measure after what is allocated late"),
-        raise_fraction(view, "until then take back what lies idle, in a small step", 0.02)
-        if idle(view)
-        else Proposal(
-            "flag",
-            "lower",
-            FRACTION,
-            view.value(FRACTION),
-            round((view.value(FRACTION) or 0.88) - 0.05, 2),
-            "fraction",
-            "until then leave room for what is allocated after the measurement",
-        ),
-    )
+    changes = [upgrade("later versions measure after what is allocated late")]
+    if idle(view):
+        changes.append(raise_fraction(view, "until then take back what lies idle, in a small step", 0.02))
+    elif OOM_ANYWHERE(view) and not _charged_beyond_checkpoint(view):
+        why = "until then leave room for what is allocated after the measurement"
+        changes.append(lower_fraction(view, why, 0.05))
+    return plan(*changes)
 
 
 def _leak(view: View) -> Actions:
@@ -132,6 +126,39 @@ def _leak(view: View) -> Actions:
         ),
         alternatives=(("a restart at a quiet hour", "gives the memory back until then"),),
     )
+
+
+_DRAFTS = either(SPECULATES, symptom("draft_on"))
+
+
+def _draft_outweighs_file(view: View) -> Seen | None:
+    """The draft's load took at least twice what its checkpoint is said to weigh, without being a whole model."""
+    took, file, target = (
+        view.number("weights_gib", "draft"),
+        view.number("draft_file_gib"),
+        view.number("weights_gib", ""),
+    )
+    if took is None or not file or took < 2 * file or (target is not None and took > target / 2):
+        return None
+    return Seen(f"{took:g} GiB loaded, {file:g} GB on disk", view.sources("weights_gib"))
+
+
+def _charged_beyond_checkpoint(view: View) -> Seen | None:
+    """A rank was charged for weights at least three times its share of the checkpoint."""
+    took, whole = view.number("weights_gib", ""), view.number("checkpoint_gib")
+    ranks = view.value("--tp-size") or 1
+    if took is None or not whole or took < 3 * whole / ranks:
+        return None
+    return Seen(f"{took:g} GiB a rank, {whole:g} GB of checkpoint over {ranks:g}", view.sources("weights_gib"))
+
+
+def _card_left_empty(view: View) -> Seen | None:
+    """By nvidia-smi a served card holds less than six tenths of what the fraction would fill."""
+    used, total = view.number("gpu_used_mib"), view.number("gpu_memory_mib")
+    fraction = view.value(FRACTION) or 0.85
+    if not used or not total or used > 0.6 * fraction * total or "kv_pool" not in view.facts:
+        return None
+    return Seen(f"{used:,.0f} of {total:,.0f} MiB", view.sources("gpu_used_mib"))
 
 
 ENTRIES = (
@@ -168,6 +195,8 @@ ENTRIES = (
                 both(fact("weights_gib", "draft"), symptom("draft_costs_cache")),
                 "the draft's weights are larger than its layers",
             ),
+            Clue(4, _draft_outweighs_file, "the draft was charged several times its file"),
+            Clue(2, both(_DRAFTS, said("draft_shares_embedding")), "what it shared was freed only after sizing"),
         ),
         act=_raise_after_draft,
         settle=Question("How much is free after start, against the reserve?", "ready line: available_gpu_mem"),
@@ -179,6 +208,8 @@ ENTRIES = (
             Clue(4, symptom("measured_early"), "memory is measured before it settles"),
             Clue(7, _given_back, "more is free after the start than right after the weights"),
             Clue(4, both(_idle_beyond_reserve, lacks(_given_back)), "far more is free than the fraction leaves out"),
+            Clue(4, _charged_beyond_checkpoint, "far more was charged for weights than the checkpoint holds"),
+            Clue(1.5, both(_card_left_empty, symptom("pool_small", "after_upgrade")), "most of the card is empty"),
             Clue(
                 2, both(symptom("idle_gpu_memory"), symptom("pool_small")), "GPU memory lies idle and the pool is small"
             ),
@@ -220,6 +251,8 @@ ENTRIES = (
                 "free GPU memory shrinks with every request",
             ),
             Clue(2, symptom("creeps"), "free GPU memory shrinks with time"),
+            Clue(4, both(rose("gpu_used", 1.05), steady("gpu_used")), "used GPU memory was measured to grow"),
+            Clue(2, said("device_out_of_resources"), "the device has nothing left"),
             Clue(4, both(fell("gpu_free", 0.8), steady("gpu_free")), "free GPU memory was measured to shrink"),
         ),
         act=lambda view: plan(

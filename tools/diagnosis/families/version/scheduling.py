@@ -8,6 +8,7 @@ from tools.diagnosis.clues import (
     Entry,
     Seen,
     above,
+    below,
     both,
     either,
     env,
@@ -141,6 +142,26 @@ def _nothing_left(view: View) -> Seen | None:
     return Seen(f"0 running, 0 waiting, {open_ or 0:g} connections", view.sources("metric", "connections"))
 
 
+_SEVERAL = either(setting_above("--tokenizer-worker-num", 2), symptom("tokenizer_workers"))
+
+
+def _queue_at_bound(view: View) -> Seen | None:
+    """As many waited as the bounded queue takes."""
+    bound, queue = view.value("--max-queued-requests"), view.number("queue_max")
+    if not bound or queue is None or queue < bound:
+        return None
+    return Seen(f"{queue:g} waiting of {bound:g}", view.sources("queue_max"))
+
+
+def _one_while_others_wait(view: View) -> Seen | None:
+    """A load line shows one running request, and requests waited although the pool had room."""
+    least = min((view.number(name, scope) or 99.0 for name in ("running_p50",) for scope in ("", "all")), default=99.0)
+    queue, usage = view.number("queue_max"), view.usage
+    if least > 1 or not queue or (usage or 0) > 0.5:
+        return None
+    return Seen(f"1 running, {queue:g} waiting", view.sources("running_p50", "queue_max"))
+
+
 def _nothing_runs(view: View) -> Seen | None:
     """By its metrics or its decode lines nothing runs while many wait and the pool is empty."""
     running, queue, usage = (_gauge(view, name) for name in ("num_running_reqs", "num_queue_reqs", "token_usage"))
@@ -240,12 +261,15 @@ ENTRIES = (
                 both(flag("--max-queued-requests"), symptom("hangs", "clients_wait")),
                 "clients hang with a bounded queue",
             ),
+            Clue(3, both(_SEVERAL, said("queue_full")), "the full queue refused requests"),
+            Clue(3, both(_SEVERAL, _queue_at_bound), "the queue reached its bound, where requests are refused"),
             Clue(
                 3,
                 both(either(setting_above("--tokenizer-worker-num", 2), symptom("tokenizer_workers")), _nothing_left),
                 "the server has nothing left to do while clients are still connected",
             ),
         ),
+        against=(Clue(3, lacks(_SEVERAL), "there is one tokenizer"),),
         act=_one_tokenizer,
     ),
     Entry(
@@ -262,6 +286,11 @@ ENTRIES = (
                 "only one runs as soon as tools are used",
             ),
             Clue(1, env("SGLANG_ENABLE_SPEC_V2", "true", "1"), "the second speculative path is on"),
+            Clue(
+                2,
+                both(symptom("tool_calls"), _one_while_others_wait, either(SPECULATES, env("SGLANG_ENABLE_SPEC_V2"))),
+                "one was seen to run while others waited",
+            ),
         ),
         against=(Clue(2, symptom("content_misplaced"), "calls are parsed wrongly"),),
         act=_spec_v1,
@@ -293,9 +322,19 @@ ENTRIES = (
                 "nothing more is admitted once the few slots were taken at once",
             ),
             Clue(1, symptom("never_recovers"), "it never recovers"),
+            Clue(
+                4,
+                both(
+                    symptom("no_lines_after"),
+                    below("usage_max", 0.2),
+                    either(above("queue_max", 1), symptom("queue_rises")),
+                    lacks(said("watchdog", "cuda_oom", "nccl_error")),
+                ),
+                "no batch is formed any more while the queue grows and the pool is empty",
+            ),
         ),
         against=(
-            Clue(3, above("usage_max", 0.9), "the pool is full"),
+            Clue(5, above("usage_max", 0.9), "the pool is full"),
             Clue(2, symptom("prefill_slow"), "prefill goes on, slowly"),
         ),
         act=_batch_full,

@@ -11,7 +11,7 @@ from tools.host.parsers.page import Page
 from transcripts.facts import Grade
 
 _LINK_ROW: Final = re.compile(r"^\s*GPU\d+\s+(.*)$")
-_LINKS: Final = re.compile(r"\b(NV\d+|PIX|PXB|PHB|NODE|SYS)\b")
+_LINKS: Final = re.compile(r"\b(NV\d+|PIX|PXB|PHB|NODE|SYS|CNS|GNS|TNS|NS)\b")
 _SLASHED: Final = re.compile(
     r"(?<![\d.])(\d{1,3}(?:\.\d+)?(?: ?(?:GB|GiB|MiB))?(?: ?/ ?\d{1,3}(?:\.\d+)?(?: ?(?:GB|GiB|MiB))?)+) ?(GB|GiB|MiB)?",
     re.I,

@@ -59,6 +59,17 @@ def _number(text: str) -> float:
     return float(text.replace(",", ""))
 
 
+_CHECKPOINT: Final = re.compile(
+    r"(\d+(?:\.\d+)?) ?(GB|GiB|G) (?:of )?(?:checkpoint|weights on disk|safetensors)|checkpoint (?:is |of |has |= ?|: ?)?(\d+(?:\.\d+)?) ?(GB|GiB|G)\b",
+    re.I,
+)
+_DRAFT_FILE: Final = re.compile(
+    r"(?:draft|head|mtp|eagle)[^\n]{0,60}?(?:its|the) (?:file|checkpoint|safetensors) (?:is|has|=|:)? ?(\d+(?:\.\d+)?) ?(GB|GiB|MB|MiB)\b"
+    r"|(?:draft|head|mtp|eagle)[\w ]{0,12} (?:file|checkpoint|safetensors)[^.\d\n]{0,16}(\d+(?:\.\d+)?) ?(GB|GiB|MB|MiB)\b",
+    re.I,
+)
+
+
 def read(page: Page, line: str, number: int, grade: Grade) -> None:
     """Figures of one line of prose or log."""
     _usage(page, line, number, grade)
@@ -66,6 +77,11 @@ def read(page: Page, line: str, number: int, grade: Grade) -> None:
     _fractions(page, line, number, grade)
     if found := _FREE_OF.search(line):
         page.add("weights_gib", float(found.group(1)), number, grade=grade)
+    if found := _CHECKPOINT.search(line):
+        page.add("checkpoint_gib", float(found.group(1) or found.group(3)), number, grade=grade)
+    if found := _DRAFT_FILE.search(line):
+        amount, unit = (found.group(1), found.group(2)) if found.group(1) else (found.group(3), found.group(4))
+        page.add("draft_file_gib", float(amount) / (1 if unit.lower().startswith("g") else 1024), number, grade=grade)
     if found := _FREE_AFTER.search(line):
         page.add("weights_after_gib", float(found.group(1)), number, grade=grade)
     if found := _TOTAL.search(line):

@@ -25,6 +25,7 @@ _QUANTITIES: Final = tuple(
         ("accept_share", r"accept(?:ance)?[ _-]?rate"),
         ("rss_gib", r"(?<![a-z])(?:vm)?(?:rss|res|resident(?: set| memory)?|anon(?:ymous)?(?: memory)?|working[ _]set(?:_bytes)?|process memory|container memory|memory\.current|pss)\b"),
         ("ttft", r"ttft|first token"),
+        ("gpu_used", r"(?:gpu ?\d*|hbm|vram)(?: memory)? used(?: gi?b)?\b|used (?:gpu |vram|hbm)|memory\.used"),
         ("gpu_free", r"avail(?:able)?[ _]?mem\w*|free (?:gpu|vram|device) mem\w*|gpu mem\w* free"),
     )
 )  # fmt: skip
@@ -56,13 +57,32 @@ def read(page: Page, lines: Sequence[str], grade: Grade) -> None:
         if not _table(page, lines, number, grade):
             _row(page, line, number, grade)
         _comparison(page, line, number, grade)
+    _processes(page, lines, grade)
     _load(page, lines, grade)
+
+
+_PS_ROW: Final = re.compile(
+    r"^\s*(?:\d+\s+)?(\d+(?:\.\d+)?) ?([GMT]i?B?|kB?)\b\s+(?:\S+\s+)?(sglang::\w+|python3?\b)", re.I
+)
+
+
+def _processes(page: Page, lines: Sequence[str], grade: Grade) -> None:
+    """Rows of `ps` over time that show one process: its resident memory as a series."""
+    rows: dict[str, list[tuple[int, float]]] = {}
+    for number, line in enumerate(lines, 1):
+        if len(line) < 200 and (found := _PS_ROW.match(line)):
+            amount, unit, name = found.groups()
+            gib = float(amount) / (1 << 20) if unit.lower().startswith("k") else _value("rss_gib", amount, unit)
+            rows.setdefault(name, []).append((number, gib))
+    for series in rows.values():
+        if len(series) >= 3:
+            _series(page, "rss_gib", series, grade)
 
 
 def _value(quantity: str, amount: str, unit: str) -> float:
     number = float(amount.replace(",", ""))
     unit = unit.lower()
-    if quantity == "rss_gib" or (quantity == "gpu_free" and unit):
+    if quantity == "rss_gib" or (quantity in ("gpu_free", "gpu_used") and unit):
         return round(number * _GIB.get(unit, 1.0), 4)
     if quantity in ("hit_share", "accept_share"):
         return round(number * 0.01, 4) if unit in ("%", "percent") or number > 1 else number
@@ -219,26 +239,32 @@ def _comparison(page: Page, line: str, number: int, grade: Grade) -> None:
 
 
 def _sides(line: str) -> tuple[float, float] | None:
-    """The figures with and without, where the line has just one side of each kind that holds a figure."""
-    with_: list[float] = []
-    without: list[float] = []
-    unit_seen = any(unit for _, unit in _SPEED.findall(line))
+    """The figures with and without, where the line has just one side of each kind that holds a figure.
+
+    Of one side's figures those with a unit of speed count, where it has any: the others are sizes and counts.
+    """
+    with_: list[tuple[float, bool]] = []
+    without: list[tuple[float, bool]] = []
     for part in _PARTS.split(line):
-        figures = [
-            (float(amount.replace(",", "")), unit)
+        found = [
+            (float(amount.replace(",", "")), bool(unit))
             for amount, unit in _SPEED.findall(
                 re.sub(r"--[\w-]+|fp\d+\w*|bf16|e\dm\d|float\d+|bs ?\d+|batch \d+|[A-Za-z]+\d+", " ", part)
             )
         ]
-        if unit_seen and any(unit for _, unit in figures):
-            figures = [one for one in figures if one[1]]
-        if not figures:
-            continue
-        value = figures[-1][0]
-        (without if _WITHOUT.search(part) else with_).append(value)
-    if len(with_) != 1 or len(without) != 1 or not (_WITH.search(line) or _WITHOUT.search(line)):
+        if any(unit for _, unit in found):
+            found = [one for one in found if one[1]]
+        if found:
+            (without if _WITHOUT.search(part) else with_).append(found[-1])
+    sides = []
+    for side in (with_, without):
+        measured = [one for one in side if one[1]] or side
+        if len(measured) != 1:
+            return None
+        sides.append(measured[0][0])
+    if not (_WITH.search(line) or _WITHOUT.search(line)):
         return None
-    return with_[0], without[0]
+    return sides[0], sides[1]
 
 
 # ------------------------------------------------------------------------------------------------- what was sent

@@ -163,6 +163,20 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
         "pd_state_mismatch",
         r"state component count mismatch|does not support (?:pd )?different|different (?:prefill / decode|attention tp|tp sizes?)|requires (?:the same|matching) (?:attention )?tp sizes?|state layouts differ|slot size mismatch|geometry differs|(?:page.?size|kv.?cache.?dtype|tp.?size|layout|layer num\w*|item.?len\w*)\b.{0,40}mismatch.*|mismatch between (?:prefill and decode|decode and prefill)",
     ),
+    (
+        "pd_transfer_failed",
+        r"kvtransfererror|transfer failed for request|failed to get kvcache from|failed to send kv|transfer_sync: |invalid address range",
+    ),
+    (
+        "draft_shares_embedding",
+        r"(?:shares?|sharing|tied?) .{0,40}(?:embed|lm_head).{0,60}(?:target|freed|released)|(?:freed|released) .{0,30}(?:embed|lm_head)",
+    ),
+    ("queue_full", r"request queue is full|queue is full"),
+    ("fp8_without_scales", r"fp8 kv cache but no scaling factors"),
+    (
+        "huge_pages_warned",
+        r"no huge pages|huge ?pages? (?:are |is )?(?:off|disabled|unavailable)|shmem_enabled is ['\"]?(?:never|deny)",
+    ),
     # signs of life and death
     ("detokenizer_silent", r"get a response from detokenizer"),
     ("watchdog", r"watchdog timeout|watchdog.*(?:timed out|triggered)"),
@@ -180,7 +194,7 @@ _TRIGGER: Final = re.compile(
     r"pinned|host|layout|layer|choose|choice|argument|option|invalid|unknown|watchdog|detokenizer|batch|architecture|"
     r"capability|kernel|sm_?\d|requires|import|assert|length|long|hugepage|shmem|backend|dtype|compile|ninja|gcc|"
     r"nvcc|openssl|\.h\b|unified|viable|fraction|workspace|resources|mamba|state|leak|indexkernel|code: 24|load weight|"
-    r"attribute|not found|within_size|cannot|only|system ?oom|victim|errno|enospc|quota|disk|timed out|gloo|barrier|distributed|differ|lmcache|mooncake|imbalance|unbalanced|capture|captur|total_num_tokens"
+    r"kvcache|transfer|queue|scaling|huge|attribute|not found|within_size|cannot|only|system ?oom|victim|errno|enospc|quota|disk|timed out|gloo|barrier|distributed|differ|lmcache|mooncake|imbalance|unbalanced|capture|captur|total_num_tokens"
 )
 
 _HOST: Final = re.compile(

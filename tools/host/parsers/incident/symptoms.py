@@ -207,7 +207,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "throughput_fell",
-        r"\d+ ?tok\w*/s .{0,30}\b(?:vs\.?|versus|against|instead of|down from)\b.{0,15}\d+|\d+ ?% (?:slower|less throughput|fewer tokens)|throughput.{0,50}(?:fell|falls?|drop\w*|lower|worse|halved?|collaps\w*|less|down|\d+ ?%|->)|(?:fewer|less|lower|lost|loses?) (?:total )?throughput|tokens? per second.{0,20}(?:fell|halved)",
+        r"\d+ ?(?:%|percent) (?:less|fewer|lower) (?:tok\w*|throughput|speed|output)|\d+ ?tok\w*/s .{0,30}\b(?:vs\.?|versus|against|instead of|down from)\b.{0,15}\d+|\d+ ?% (?:slower|less throughput|fewer tokens)|throughput.{0,50}(?:fell|falls?|drop\w*|lower|worse|halved?|collaps\w*|less|down|\d+ ?%|->)|(?:fewer|less|lower|lost|loses?) (?:total )?throughput|tokens? per second.{0,20}(?:fell|halved)",
     ),
     (
         "slower_than_before",
@@ -424,6 +424,20 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
         "restored_by_flush",
         r"flush_?cache.{0,80}(?:again|back|restor\w*|normal|recover\w*|fine|accept\w* len\w*)|(?:after|once|when) (?:\w+ )?(?:emptying|flushing|clearing|dropping|emptied|flushed|cleared) (?:of )?(?:the )?(?:radix |prefix |kv )?cache.{0,40}(?:fine|again|back|normal|recover\w*|good)|(?:emptying|flushing|clearing) the (?:\w+ )?cache (?:helps|fixes|cures|restores)",
     ),
+    (
+        "no_lines_after",
+        r"no (?:more |further |other )?(?:prefill|decode|batch|log) ?(?:batch )?lines? (?:after|since|any more|follows?|for the)|no (?:prefill|decode) batch (?:after|since|follows?)|(?:last|final) (?:prefill|decode) (?:batch )?line|nothing (?:is )?(?:logged|printed) (?:after|since|any more)",
+    ),
+    (
+        "errors_in_front",
+        r"\b50[024]\b(?! ?(?:tok|ms|s\b|req|gb|gib|mb|users?|requests?|clients?))|bad gateway|gateway time-?out|upstream (?:prematurely|timed? ?out|connect error|reset|request timeout)|econnre\w+|broken pipe",
+    ),
+    (
+        "empties_later",
+        r"(?:goes|falls|drops|comes|went|fell|dropped|is|back) (?:back )?(?:down )?(?:to|at) (?:about |almost |nearly |around )?(?:0(?:\.0\d*)?|zero|nothing|empty)\b|empt(?:y|ies) (?:again )?(?:in the evening|at night|overnight|when|after)",
+    ),
+    ("queue_rises", r"queue\b.{0,40}(?:ris(?:es|ing)|grow(?:s|ing)|climb(?:s|ing)|\d+, \d+, \d+)"),
+    ("long_start", r"(?:start\w*|boot\w*|launch) (?:takes|took|needs|of) .{0,12}(?:minutes|min\b|hours?)"),
     ("stragglers", r"stragglers?|a few .{0,40}(?:hang|never)|some requests? (?:never|hang)|nearly all requests finish"),
     (
         "clients_wait",
@@ -537,11 +551,17 @@ _NOT: Final = (
         "host_memory_short",
         re.compile(r"host (?:pool|cache)\b(?!.{0,40}(?:kill|out of memory|oom))|\b(?:half|third|quarter) full"),
     ),
+    (
+        "serves_then_fails",
+        re.compile(r"(?:before|without|until|no|not even) (?:the |a |my )?(?:first|single|any) request"),
+    ),
     ("hangs", re.compile(r"no crash, it just sits there in graph")),
 )
 _EXCEPT: Final = dict(_NOT)
 _SENTENCE: Final = re.compile(r"(?<=[.!?;])\s+|\n")
-_LOG_LINE: Final = re.compile(r"(?:prefill|decode) batch\b.*#|#(?:full |swa )?token: |^\[\d{4}-\d\d-\d\d")
+_LOG_LINE: Final = re.compile(
+    r"^sglang[:_]\w+[{ ]|capture (?:\w+ )*graph (?:begin|end)\b|load weight (?:begin|end)\b|memory pool end\.|kv cache is allocated\.|(?:prefill|decode) batch\b.*#|#(?:full |swa )?token: |^\[\d{4}-\d\d-\d\d"
+)
 _LONGEST_SENTENCE = 600
 
 
@@ -584,12 +604,28 @@ def _percents(sentence: str) -> str:
     return _SPELT.sub(figure, sentence)
 
 
+# Output of a model that repeats one word or sign: `of of of of`, `// // // //`, `!!!!!!!!`.
+_REPEATS: Final = re.compile(r"(?<![\w/])([a-z]{2,}|[/!?.,*#<>]{1,3})(?: \1){3,}(?![\w-])|(?<!!)!{6,}")
+# `no 'Retract' and no 'leak' in the log`: what was looked for and is not there.
+_DENIED: Final = re.compile(
+    r"\b(?:no|zero|0|without(?: any)?|not a single|never an?y?)(?: of)? ['\"`]?[\w #-]{2,30}['\"`]?(?:,? (?:and|or|nor) (?:no )?['\"`]?[\w #-]{2,30}['\"`]?)*"
+    r" (?:lines? |messages? |warnings? |errors? )?(?:in (?:the |our |any )?(?:\w+ )?(?:logs?|journal|output|dmesg|kernel log)|anywhere|(?:was|were|is|are) (?:seen|printed|logged|found))"
+)
+
+
+def _without_denials(sentence: str) -> str:
+    return _DENIED.sub(" ", sentence)
+
+
 def read(page: Page, text: str, grade: Grade) -> None:
     """Every term that a sentence of the text states, with the line it stands on."""
     line = 1
     for sentence in _SENTENCE.split(text):
-        low = _percents(" ".join(sentence.lower().split())[:_LONGEST_SENTENCE])
+        low = _without_denials(_percents(" ".join(sentence.lower().split())[:_LONGEST_SENTENCE]))
         if len(low) > 3 and not _LOG_LINE.search(low) and not is_frame(sentence):
+            if _REPEATS.search(low):
+                page.add("symptom", True, line, scope="repeats_token", grade=grade)
+                page.add("symptom", True, line, scope="garbled_output", grade=grade)
             for term, pattern in _PATTERNS:
                 if pattern.search(low) and not (term in _EXCEPT and _EXCEPT[term].search(low)):
                     page.add("symptom", True, line, scope=term, grade=grade)
