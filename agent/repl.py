@@ -132,7 +132,13 @@ async def _warm() -> None:
     """Import what the first question needs while the operator still types it."""
     import importlib
 
-    for name in ("agent.roles.main", "tools.host", "tools.host.ssh"):
+    for name in (
+        "agent.roles.main",
+        "agent.advise",
+        "agent.merge",
+        "tools.host.parsers",
+        "tools.host.ssh",
+    ):
         importlib.import_module(name)
 
 

@@ -10,11 +10,9 @@ from typing import Any, TypeVar
 
 from pydantic import Field
 
-from agent import advise, merge
 from agent.found import COMPLAINT, server_port, sglang_found
 from agent.limits import waiting
 from agent.roles.beside import look_beside
-from agent.roles.calculate import calculated
 from agent.session import Session
 from agent.tasks import Tasks
 from agent.views.words import plainly, visible
@@ -165,11 +163,15 @@ class _Desk:
         return _ranking(case.weighed, case.claims)
 
     async def compare(self, _arguments: NoArguments, emit: Emit) -> str:
+        from agent import merge
+
         compared = merge.compare(self._session.case)
         emit(compared)
         return merge.compared_text(compared)
 
     async def propose(self, arguments: ProposeArguments, emit: Emit) -> str:
+        from agent import advise
+
         source = None
         try:
             source = await self._bench.source()
@@ -181,6 +183,8 @@ class _Desk:
         return advise.advised_text(advised)
 
     async def calculate(self, arguments: CalculateArguments, _emit: Emit) -> str:
+        from agent.roles.calculate import calculated
+
         return calculated(self._session.case.facts, arguments.what, arguments.value)
 
     async def flag(self, arguments: FlagArguments, emit: Emit) -> str:

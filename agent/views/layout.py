@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
-from typing import Any, Final
-
-from rich.console import Console, ConsoleOptions, RenderResult
-from rich.text import Text
+from typing import TYPE_CHECKING, Any, Final
 
 from agent.views.words import visible
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
 
 Json = dict[str, Any]
 NARROWEST: Final = 40
@@ -37,17 +37,10 @@ class Page:
         return [Line(visible(line.text).rstrip(), line.style) for line in self._make(width)]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        from rich.text import Text
+
         for line in self.lines(min(max(options.max_width, NARROWEST), WIDEST)):
             yield Text(line.text, style=line.style, no_wrap=True, overflow="ignore")
-
-
-class PlainConsole(Console):
-    """A console that reads no markup out of text and never cuts a line off."""
-
-    def print(self, *objects: Any, **options: Any) -> None:
-        options.setdefault("crop", False)
-        options["markup"] = False
-        super().print(*(Page(told(each)) if isinstance(each, str) else each for each in objects), **options)
 
 
 def told(text: str) -> Make:

@@ -4,15 +4,16 @@ more, with or without colour."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final
-
-from rich.console import Console
+from typing import TYPE_CHECKING, Any, Final
 
 from agent.views import layout, tables
 from agent.views.first import VERDICTS, first_screen
-from agent.views.layout import Line, Page, PlainConsole, columned, item, paragraph
+from agent.views.layout import Line, Page, columned, item, paragraph
 from agent.views.layout import table as table
 from agent.views.words import change_line, fewer, plural, sentence, typed, with_sources
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 Json = dict[str, Any]
 Part = Callable[[Json, int, bool], list[Line]]
@@ -89,6 +90,8 @@ def part(document: Json, wanted: str) -> Page | None:
 
 def console(*, stderr: bool = False) -> Console:
     """A console that is plain where it must be: piped, NO_COLOR, TERM=dumb."""
+    from agent.views.console import PlainConsole
+
     return PlainConsole(stderr=stderr, highlight=False, soft_wrap=False)
 
 

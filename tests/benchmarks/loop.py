@@ -8,6 +8,7 @@ interpreter of an environment that holds them is named (MINI_PYTHON, DEEPAGENTS_
 from __future__ import annotations
 
 import asyncio
+import gc
 import itertools
 import json
 import os
@@ -242,6 +243,7 @@ def grown(home: Path, records: int) -> str:
 
 def first_request(url: str, home: Path, identity: str) -> float:
     """When work on resuming began, everything imported and a client made: what start-up costs is not counted."""
+    from agent.cli import COLLECTED_AFTER
     from agent.loop import Agent
     from agent.models.openai_compatible import OpenAICompatible
     from agent.session import Session
@@ -253,6 +255,7 @@ def first_request(url: str, home: Path, identity: str) -> float:
     async def main() -> float:
         model = OpenAICompatible("m", url, "k")
         model._connect()
+        gc.set_threshold(*COLLECTED_AFTER)  # as in the program
         began = time.time()
         with Session.open(Store(home), identity, Redactor().redact) as session:
             await Agent(session, model, Toolbox([]), "system", Limits(turns=None, seconds=None)).run()

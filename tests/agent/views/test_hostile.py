@@ -15,9 +15,9 @@ import pytest
 from agent.case import Case
 from agent.document import document
 from agent.views import terminal, transcript
+from agent.views.console import PlainConsole
 from agent.views.html import html
 from agent.views.html import transcript as transcript_page
-from agent.views.layout import PlainConsole
 from agent.views.markdown import markdown
 from agent.views.sections.blocks import Code
 from agent.views.words import defanged

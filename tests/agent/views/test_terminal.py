@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from agent.case import Case
 from agent.merge import compare
 from agent.views import paper, terminal, writeup
+from agent.views.console import PlainConsole
 from agent.views.first import first_screen
-from agent.views.layout import PlainConsole, columned
+from agent.views.layout import columned
 from agent.views.sections.blocks import Code
 from agent.views.words import plainly
 from tests.agent.views.conftest import HOSTS
