@@ -25,7 +25,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One answer: text, or tool calls, or both. `finish` is `stop`, `calls`, `length` or `unanswered`."""
+    """One answer: text, or tool calls, or both. `finish` is `stop`, `calls`, `length`, `unmarked` or `unanswered`."""
 
     text: str = ""
     calls: tuple[Call, ...] = ()

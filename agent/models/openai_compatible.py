@@ -30,6 +30,7 @@ CONNECT_S: Final = 10.0
 FIRST_TOKEN_S: Final = 300.0
 IDLE_S: Final = 60.0
 RETRY_AFTER_CAP_S: Final = 120.0
+PARTIAL: Final = 2_000  # characters kept of an answer that was cut
 CONTINUATIONS: Final = 2
 EMPTY_ANSWERS: Final = 3
 SMALLER: Final = "Your last tool call was cut off. Make a smaller one."
@@ -136,11 +137,13 @@ class OpenAICompatible:
             ):
                 with attempt:
                     await self._gate.passed()
+                    assembly = Assembly()
                     try:
-                        return await self._once(messages, tools)
+                        return assembly, await self._once(messages, tools, assembly)
                     except _AgainError as error:
                         empty += isinstance(error, _EmptyError)
-                        self.notice(f"attempt {attempt.retry_state.attempt_number} at {self._where}: {error.message}.")
+                        tried = f"attempt {attempt.retry_state.attempt_number} at {self._where}: {error.message}."
+                        self.notice(tried + (f" Partial: {assembly.text[:PARTIAL]}" if assembly.text else ""))
                         raise
         except RetryError as error:
             last = error.last_attempt.exception()
@@ -157,12 +160,12 @@ class OpenAICompatible:
 
         return random.uniform(0, min(30.0, self.back_off_s * 2**attempt))  # noqa: S311  jitter, no secret
 
-    async def _once(self, messages: list[Message], tools: list[dict[str, Any]]) -> tuple[Assembly, str]:
-        """One attempt: a whole answer, _AgainError for what may pass, or what will not."""
+    async def _once(self, messages: list[Message], tools: list[dict[str, Any]], assembly: Assembly) -> str:
+        """One attempt: how a whole answer ended; _AgainError for what may pass, or what will not."""
         import openai
 
         try:
-            return await self._stream(messages, tools)
+            return await self._stream(messages, tools, assembly)
         except Faulty as fault:
             raise self._of_fault(fault) from fault
         except openai.NotFoundError as error:
@@ -187,7 +190,9 @@ class OpenAICompatible:
         except (json.JSONDecodeError, UnicodeDecodeError) as error:
             raise _AgainError("it sent what is no JSON") from error
 
-    async def _stream(self, messages: list[Message], tools: list[dict[str, Any]]) -> tuple[Assembly, str]:
+    async def _stream(self, messages: list[Message], tools: list[dict[str, Any]], assembly: Assembly) -> str:
+        from agent.models.ending import Ending
+
         client = self._client or self._connect()
         # Past the package's own walk over every message, whose cost grows with the conversation at every step.
         arguments: dict[str, Any] = {"model": self.name, "messages": [], "stream": True}
@@ -195,11 +200,11 @@ class OpenAICompatible:
         arguments["stream_options"] = {"include_usage": True}
         if tools:
             arguments["tools"] = tools
-        assembly = Assembly()
         async with asyncio.timeout(self.first_token_s):
             stream = await client.chat.completions.create(**arguments)
         if isinstance(stream, str) or not hasattr(stream, "__aiter__"):
             raise Faulty("it answered with a page, not a stream")
+        ending = stream.response.stream = Ending(stream.response.stream)
         async with stream:
             chunks = aiter(stream)
             limit = self.first_token_s
@@ -211,14 +216,18 @@ class OpenAICompatible:
                     break
                 assembly.add(chunk.model_dump() if hasattr(chunk, "model_dump") else chunk)
                 limit = self.idle_s
-        return assembly, assembly.judged()
+        return assembly.judged(done=ending.marked)
 
     def _connect(self) -> Any:
         import openai
 
-        local = (urlsplit(self.base_url).hostname or "") in ("127.0.0.1", "::1", "localhost")
+        where = urlsplit(self.base_url)
+        local = (where.hostname or "") in ("127.0.0.1", "::1", "localhost")
+        # This machine's own endpoints in the clear need no certificates, whose loading takes longer than a turn; a
+        # context without any trusts nobody.
+        trusts = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if local and where.scheme == "http" else True
         # The environment's proxy is not for this machine's own endpoints; a redirect must not carry the key away.
-        transport = openai.DefaultAsyncHttpxClient(trust_env=not local, follow_redirects=False)
+        transport = openai.DefaultAsyncHttpxClient(trust_env=not local, follow_redirects=False, verify=trusts)
         self._client = openai.AsyncOpenAI(
             base_url=self.base_url or None,
             api_key=self.api_key or "EMPTY",
@@ -242,8 +251,9 @@ class OpenAICompatible:
         if status == 413 or (status in (400, 422) and any(text in lowered for text in _TOO_LONG)):
             return ContextTooLong(f"{self._where}: the conversation is too long.", "It is shortened once.")
         if status in _TRY_AGAIN and not (status == 429 and "quota" in lowered):
-            self._gate.close_for(_retry_after(headers))
-            return _AgainError(f"HTTP {status}")
+            wait = _retry_after(headers)
+            self._gate.close_for(wait)
+            return _AgainError(f"HTTP {status}" + (f", asked again after {wait:.0f} s" if wait >= 1 else ""))
         hint = {
             401: "Check OPENAI_API_KEY.",
             403: "Check what OPENAI_API_KEY may do.",

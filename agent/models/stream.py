@@ -101,10 +101,15 @@ class Assembly:
         if len(call.arguments) > MAX_ARGUMENTS or len(self.calls) > MAX_CALLS:
             raise Faulty("a tool call does not end")
 
-    def judged(self) -> str:
-        """`stop`, `calls` or `length` for an answer that may be used. Raises Faulty for one that may not."""
+    def judged(self, *, done: bool = False) -> str:
+        """`stop`, `calls` or `length` for an answer that may be used. Raises Faulty for one that may not.
+
+        `done`: the stream was ended by its mark. Text so ended counts though no reason was given for it, as `unmarked`.
+        """
         if self.finish in ("content_filter", "abort"):
             raise Faulty(f"the endpoint ended the answer: {self.finish}", 0)
+        if not self.finish and done and not self.calls and self.text.strip():
+            return "unmarked"
         if not self.finish:
             raise Faulty("the stream ended in the middle")
         cut = self.finish == "length"

@@ -12,7 +12,18 @@ from pydantic import BaseModel
 from agent.found import COMPLAINT
 from agent.views.layout import NARROWEST, paragraph
 from agent.views.words import plural, visible
-from transcripts.records import Advised, Compared, EvidenceTaken, Located, Record, Replied, TaskChanged, Weighed, dump
+from transcripts.records import (
+    Advised,
+    Compared,
+    EvidenceTaken,
+    Located,
+    Record,
+    Replied,
+    Retried,
+    TaskChanged,
+    Weighed,
+    dump,
+)
 
 
 class Watching:
@@ -47,6 +58,8 @@ class Watching:
                 self._say(f"task {record.id}{about}: {record.status}")
             case Compared():
                 self._say(f"compared {len(record.options)} options")
+            case Retried():
+                self._say(record.text.partition(" Partial: ")[0])
             case Advised():
                 holds = "holds" if len(record.changes) == 1 else "hold"
                 self._say(f"checked: {plural(len(record.changes), 'change')} {holds}, {len(record.refused)} refused")

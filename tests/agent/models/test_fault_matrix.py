@@ -53,7 +53,6 @@ USED = {**chunk(), "choices": [], "usage": {"prompt_tokens": 3, "completion_toke
 ENDPOINT, LOOP, CASE = "agent/models/test_endpoint.py", "agent/test_loop_and_tasks.py", "agent/test_endpoint_case.py"
 ELSEWHERE = {
     "F15": f"{ENDPOINT}::test_what_may_pass_is_tried_again",
-    "F18": f"{ENDPOINT}::test_silence_and_pings_do_not_hold_a_turn_for_ever",
     "F19": f"{ENDPOINT}::test_silence_and_pings_do_not_hold_a_turn_for_ever",
     "F21": f"{ENDPOINT}::test_what_may_pass_is_tried_again",
     "F24": f"{ENDPOINT}::test_dialects_of_server_sent_events",
@@ -309,6 +308,23 @@ def test_f17_an_answer_that_never_begins_is_given_up() -> None:
     assert "in 5 attempts" in str(error)
 
 
+def test_f18_what_had_come_before_the_silence_is_kept_as_partial_and_the_answer_asked_for_anew() -> None:
+    async def silent(connection: Connection) -> None:
+        await connection.head()
+        await connection.send(events([chunk({"content": "half of it"})], done=False))
+        await asyncio.sleep(30)
+
+    async def work() -> tuple[Reply, list[str]]:
+        notices: list[str] = []
+        async with endpoint(silent, SAYS_HELLO) as server:
+            model = OpenAICompatible("m", server.url, KEY, back_off_s=0.001, idle_s=0.1, notice=notices.append)
+            return await model.reply(request()), notices
+
+    reply, notices = asyncio.run(work())
+    assert reply.text == "hello"
+    assert [text.partition(": ")[2] for text in notices] == ["it fell silent. Partial: half of it"]
+
+
 def test_f20_slow_and_steady_is_not_cut() -> None:
     async def slow(connection: Connection) -> None:
         await connection.head()
@@ -326,8 +342,22 @@ def test_f22_a_finish_without_done_is_whole() -> None:
 
 
 def test_f23_done_without_a_finish_is_asked_for_again_and_no_call_is_carried_out() -> None:
-    reply, server = ask(streams(chunk({"content": "hi"})), streams(chunk(call_delta("look", "{}"))), SAYS_HELLO)
+    reply, server = ask(streams(chunk(call_delta("look", "{}"))), streams(chunk({"content": " "})), SAYS_HELLO)
     assert (reply.text, reply.calls, len(server.requests)) == ("hello", (), 3)
+
+
+def test_f23_text_that_is_done_is_taken_with_a_mark_and_text_that_breaks_off_is_not() -> None:
+    """The mark of the end counts as a line of its own, in any pieces; the same letters within an answer do not."""
+    said = streams(chunk({"content": "as in data: [DONE]"}), done=False)
+    reply, server = ask(said, streams(chunk({"content": "hi"})))
+    assert (reply.text, reply.finish, len(server.requests)) == ("hi", "unmarked", 2)
+
+    async def in_pieces(connection: Connection) -> None:
+        await connection.head()
+        for byte in events([chunk({"content": "hi"})]):
+            await connection.send(bytes([byte]))
+
+    assert ask(in_pieces)[0].finish == "unmarked"
 
 
 @pytest.mark.parametrize("cut", [0, 1, 2])
