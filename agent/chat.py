@@ -20,7 +20,7 @@ from agent.models.playbook.followup import is_question
 from agent.models.playbook.research import GO_ON
 from agent.run import Run, start
 from agent.session import Session, damage_told
-from agent.settings import Settings
+from agent.settings import PLAYBOOK, Settings
 from agent.views import terminal
 from agent.views.watching import Watching, download_progress
 from agent.views.words import visible
@@ -30,6 +30,7 @@ from transcripts.records import Note
 Json = dict[str, Any]
 YES: Final = frozenset({"y", "yes"})
 NO: Final = frozenset({"", "n", "no"})
+COMING_SHOWN: Final = 30  # characters of an answer that is still coming, below the prompt
 
 
 class _Standard(io.TextIOBase):
@@ -79,6 +80,8 @@ class Chat:
         running = len(self.run.tasks.running) if self.run is not None else 0
         parts = [f"working {time.monotonic() - self.began:.0f} s", f"{running} tasks"]
         parts += [f"{len(self.queue)} queued"] if self.queue else []
+        coming = " ".join(visible(self.run.coming).split()) if self.run is not None else ""
+        parts += [f"… {coming[-COMING_SHOWN:]}"] if coming else []
         parts += [self.download] if self.download else []
         return " | ".join([*parts, "Ctrl-C stops"])
 
@@ -214,6 +217,9 @@ class Chat:
             run, whole = self._run_for(question)
             if whole:
                 self.say(terminal.opening(await run.answer()))
+                if run.model.name != PLAYBOOK:  # what a model says in its own words stands on no first screen
+                    self.say("")
+                    self._tell_words(run)
             if not whole or (question and is_question(question)):
                 await run.answer(question)
                 self.say("")
@@ -234,7 +240,11 @@ class Chat:
         if case.decisions[-1].whole:
             self.say(terminal.opening(document(case)))
         else:
-            self.say(terminal.spoken(case.decisions[-1].text, commands_of(case)))
+            self._tell_words(run)
+
+    def _tell_words(self, run: Run) -> None:
+        case = run.session.case
+        self.say(terminal.spoken(case.decisions[-1].text, commands_of(case)))
 
     def _run_for(self, question: str) -> tuple[Run, bool]:
         """The run that answers, opened with the first question; and whether its answer is the whole diagnosis."""

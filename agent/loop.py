@@ -7,6 +7,7 @@ The main agent and every researcher are this class with another prompt, toolbox 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -14,7 +15,7 @@ from pydantic import BaseModel
 
 from agent import history
 from agent.limits import Meter
-from agent.model import Model, Reply, Request
+from agent.model import Model, Reply, Request, unheard
 from agent.models.errors import ContextTooLong
 from agent.repetition import Repetition
 from agent.session import Session
@@ -61,6 +62,7 @@ class Agent:
     shorten_above: int = SHORTEN_ABOVE
     inbox: Inbox | None = None
     last_words_s: float = LAST_WORDS_S
+    coming: Callable[[str], None] = unheard
     _ids: set[str] = field(default_factory=set)
     _repetition: Repetition = field(init=False)
     _conversation: history.Conversation = field(init=False)
@@ -116,7 +118,7 @@ class Agent:
                 history.shorten(self.session)
 
     def _request(self, tools: list[dict[str, object]]) -> Request:
-        return Request(self._conversation.messages(self.session.records), tools, self.session.case)
+        return Request(self._conversation.messages(self.session.records), tools, self.session.case, self.coming)
 
     def _record_reply(self, reply: Reply) -> Reply:
         """The reply as recorded: an id names one call, though some servers number those of every answer from 0."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -11,16 +12,22 @@ from transcripts.records import Call, Usage
 Message = dict[str, Any]
 
 
+def unheard(_text: str) -> None:
+    """For what nobody wants to hear."""
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """One question to a model: the conversation so far, the tools at hand, and the case they are about.
 
     An endpoint gets `messages` and `tools` (the case is rendered into the messages); the playbook reads `case`.
+    `coming` is told the text of an answer as it grows, which counts for nothing yet, and "" when it is over.
     """
 
     messages: list[Message]
     tools: list[dict[str, Any]]
     case: Case
+    coming: Callable[[str], None] = unheard
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from agent.model import Model, Reply
 from agent.roles import main as main_role
 from agent.roles.researcher import researcher_toolbox
 from agent.session import Session
-from agent.settings import FROM_HOST, Settings
+from agent.settings import FROM_HOST, PLAYBOOK, Settings
 from agent.tasks import Tasks, call_again, run_task
 from agent.workbench import Workbench
 from prompts import prompt
@@ -46,7 +46,7 @@ def start(settings: Settings, target: dict[str, Any], complaint: str) -> Session
         role="session",
         text=complaint,
         target=target,
-        model=settings.model or "playbook",
+        model=settings.model or PLAYBOOK,
         tools=main_role.NAMES,
         limits=settings.limited(LIMITS),
         program=_program(),
@@ -81,6 +81,7 @@ class Run:
     bench: Workbench
     model: Model
     tasks: Tasks
+    coming: str = ""  # what has come of an answer so far: shown as it grows, counted for nothing
 
     @classmethod
     def on(cls, settings: Settings, session: Session, progress: Progress) -> Run:
@@ -134,7 +135,8 @@ class Run:
             return self._written_up(anew=False)
         weighed = session.case.weighed
         toolbox = main_role.main_toolbox(self.bench, self.tasks)
-        agent = Agent(session, self.model, toolbox, prompt("main"), session.case.opened.limits, inbox=self.tasks)
+        limits = session.case.opened.limits
+        agent = Agent(session, self.model, toolbox, prompt("main"), limits, inbox=self.tasks, coming=self._comes)
         try:
             try:
                 reply = await agent.run()
@@ -155,12 +157,15 @@ class Run:
         text = reply.text if reply.finish == "unanswered" else grounded(reply.text, case)
         session.record(
             Concluded(
-                text=_with_damage(text, case.damage),
+                text=_with_damage(_with_its_end(text, reply.finish), case.damage),
                 exit=_exit_of(reply, session, weighed),
                 state="stopped" if case.follow_up and not case.diagnosed else "concluded",
             )
         )
         return self._written_up()
+
+    def _comes(self, text: str) -> None:
+        self.coming = text
 
     def _stop(self, code: int, reason: str) -> None:
         """Record why there is no answer, where the agent has not done so itself."""
@@ -257,6 +262,11 @@ def _take_up_again(session: Session) -> None:
         session.record(Resumed(text=case.stopped))
 
 
+def _with_its_end(text: str, finish: str) -> str:
+    """The answer, and that it was cut off where it was."""
+    return f"{text}\nThe model's answer was cut off here by its endpoint." if finish == "length" else text
+
+
 def _with_damage(text: str, damage: list[str]) -> str:
     """The answer, and what it could not rest on."""
     if not damage:
@@ -272,7 +282,7 @@ def exit_code(session: Session) -> int:
 
 def make_model(settings: Settings, name: str, notice: Callable[[str], None] = lambda _what: None) -> Model:
     """The model a session was opened with: the playbook, or one at the configured endpoint."""
-    if name == "playbook":
+    if name == PLAYBOOK:
         from agent.models.playbook import Playbook
 
         return Playbook()

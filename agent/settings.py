@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 TEXTS: Final = ("model", "base_url", "api_key")
 MONEY: Final = ("price_in", "price_out", "max_cost")
 FROM_HOST: Final = "from-host"
+PLAYBOOK: Final = "playbook"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +54,8 @@ def load_settings(model: str | None = None) -> Settings:
     name = model or os.environ.get("SGLSCOUT_MODEL") or config.get("model", "")
     if name == FROM_HOST:
         pass
-    elif name == "playbook" or not (base_url or api_key):
-        if model and model != "playbook":
+    elif name == PLAYBOOK or not (base_url or api_key):
+        if model and model != PLAYBOOK:
             raise UsageError(
                 f"the model {model!r} needs an endpoint.",
                 "Set OPENAI_BASE_URL or OPENAI_API_KEY, or use `--model playbook`.",

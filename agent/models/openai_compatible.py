@@ -93,7 +93,7 @@ class OpenAICompatible:
         """One whole answer. What was cut is asked for again or gone on with a few times, and marked if it stays cut."""
         messages, text, spent = list(request.messages), "", Usage()
         for last in (False,) * CONTINUATIONS + (True,):
-            assembly, finish = await self._attempts(messages, request.tools)
+            assembly, finish = await self._attempts(messages, request)
             self._note_model(assembly.model)
             spent += _usage(assembly)
             as_text = bool(request.tools) and not assembly.calls and holds_call(assembly.text)
@@ -121,7 +121,7 @@ class OpenAICompatible:
     def _where(self) -> str:
         return urlsplit(self.base_url).netloc or "the endpoint"
 
-    async def _attempts(self, messages: list[Message], tools: list[dict[str, Any]]) -> tuple[Assembly, str]:
+    async def _attempts(self, messages: list[Message], request: Request) -> tuple[Assembly, str]:
         from tenacity import AsyncRetrying, RetryError, retry_if_exception_type
 
         empty = 0
@@ -137,14 +137,16 @@ class OpenAICompatible:
             ):
                 with attempt:
                     await self._gate.passed()
-                    assembly = Assembly()
+                    assembly = Assembly(request.coming)
                     try:
-                        return assembly, await self._once(messages, tools, assembly)
+                        return assembly, await self._once(messages, request.tools, assembly)
                     except _AgainError as error:
                         empty += isinstance(error, _EmptyError)
                         tried = f"attempt {attempt.retry_state.attempt_number} at {self._where}: {error.message}."
                         self.notice(tried + (f" Partial: {assembly.text[:PARTIAL]}" if assembly.text else ""))
                         raise
+                    finally:
+                        request.coming("")
         except RetryError as error:
             last = error.last_attempt.exception()
             if isinstance(last, _EmptyError):

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
+
+from agent.model import unheard
 
 MAX_TEXT: Final = 400_000
 MAX_ARGUMENTS: Final = 1_000_000
@@ -41,8 +44,9 @@ class PartialCall:
 
 @dataclass(slots=True)
 class Assembly:
-    """One answer growing chunk by chunk."""
+    """One answer growing chunk by chunk; `coming` is told the text so far."""
 
+    coming: Callable[[str], None] = unheard
     text: str = ""
     reasoning: str = ""
     finish: str = ""
@@ -71,7 +75,9 @@ class Assembly:
 
     def _add_choice(self, choice: dict[str, Any]) -> None:
         delta = choice.get("delta") or {}
-        self.text += _LONE.sub("\ufffd", delta.get("content") or "")
+        if said := delta.get("content"):
+            self.text += _LONE.sub("\ufffd", said)
+            self.coming(self.text)
         self.reasoning += delta.get("reasoning_content") or delta.get("reasoning") or ""
         for part in delta.get("tool_calls") or ():
             self._add_call(part)

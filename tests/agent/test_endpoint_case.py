@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from agent.chat import Chat
 from agent.run import Run, start, take_up
 from agent.settings import Settings, load_settings
-from tests.endpoint import Answer, Endpoint, call_delta, chunk, endpoint, fails, streams
+from tests.endpoint import Answer, Connection, Endpoint, call_delta, chunk, endpoint, events, fails, streams
 from transcripts.errors import EndpointError
 
 Json = dict[str, Any]
@@ -163,3 +164,48 @@ def test_an_endpoint_that_dies_in_the_middle_ends_with_6_and_the_session_goes_on
 
     document = asyncio.run(work())
     assert document["changes"]
+
+
+def test_an_answer_that_is_still_coming_shows_below_the_prompt_and_counts_for_nothing_yet(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Then its endpoint cuts it off, each time it is gone on with, and the answer says so; the chat shows it whole."""
+
+    async def work() -> tuple[str, list[str], str, str]:
+        seen, more = asyncio.Event(), asyncio.Event()
+
+        async def slow(connection: Connection) -> None:
+            await connection.head()
+            await connection.send(events([chunk({"content": "The pool\x1b is not the limit"})], done=False))
+            seen.set()
+            await more.wait()
+            await connection.send(events([chunk({}, "length"), USAGE]))
+
+        async with endpoint(slow, streams(chunk({"content": " and so on"}, "length"), USAGE)) as server:
+            chat = Chat(_settings(tmp_path, server), {"kind": "bundle", "path": str(_log(tmp_path)), "host": "x.log"})
+            chat.ask("slow")
+            await seen.wait()
+            while "…" not in chat.status:  # noqa: ASYNC110  a prompt asks for it in the same way
+                await asyncio.sleep(0)
+            assert chat.session is not None
+            during, recorded = chat.status, [record.type for record in chat.session.records]
+            more.set()
+            assert chat.turn is not None
+            await chat.turn
+            concluded, after = chat.session.case.concluded, chat.status
+            assert concluded is not None
+            await chat.close()
+            return during, recorded, after, concluded.text
+
+    during, recorded, after, text = asyncio.run(work())
+    assert "… he pool\\u001b is not the limit |" in during
+    assert recorded == ["opened"]
+    assert "…" not in after
+    assert text.endswith("The model's answer was cut off here by its endpoint.")
+    assert "is not the limit and so on" in capsys.readouterr().out
+
+
+def _log(folder: Path) -> Path:
+    log = folder / "x.log"
+    log.write_text("Decode batch, #running-req: 48, #token: 9, token usage: 0.60\n")
+    return log
