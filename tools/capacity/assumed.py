@@ -114,11 +114,11 @@ def assume(
         )
     under_low, under_high = (0.4, 1.2) if tp * pp == 1 else (1.1, 2.2)
     if "mem_fraction_static" not in given:
-        card = Card(cards.mib, tp, pp)
-        speculative = given.get("speculative_algorithm", "").upper()
-        given["mem_fraction_static"] = (
-            f"{automatic_fraction(card, speculative=speculative, vision=shape.vision, version=version):.4f}"
+        card, algorithm = Card(cards.mib, tp, pp), given.get("speculative_algorithm", "").upper()
+        fraction = automatic_fraction(
+            card, speculative=algorithm, vision=shape.vision, version=version, latent=shape.latent
         )
+        given["mem_fraction_static"] = f"{fraction:.4f}"
     common = [
         Fact("version", version, "", "claimed", _PLAN),
         Fact("model_config", json.dumps(config), "", "observed", "config.json"),

@@ -240,6 +240,8 @@ def automatic_sum(server: Deployment) -> Sum | None:
         speculative=server.algorithm,
         vision=server.shape.vision if server.shape else None,
         version=server.version,
+        prefill_graphs=0 if server.rocm else None,
+        latent=server.shape is not None and server.shape.latent,
     )
     return Sum(
         "automatic_fraction",

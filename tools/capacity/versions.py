@@ -69,6 +69,14 @@ def states_between_steps_in_share(version: str) -> bool:
     return at_least(version, "0.5.13")
 
 
+def captures_prefill(version: str, speculative: bool, latent: bool) -> bool:
+    """Graphs of prefill are captured without being asked for: since 0.5.10 (srt/server_args.py:1078), with a draft
+    since 0.5.11; not for MLA from 0.5.14 to 0.5.17 (0.5.14 :3068). Not said of a version that is not known."""
+    if parse(version) is None or not at_least(version, "0.5.11" if speculative else "0.5.10"):
+        return False
+    return not latent or not at_least(version, "0.5.14") or at_least(version, "0.5.18")
+
+
 def multimodal_reserved(version: str) -> bool:
     """The cache of multimodal embeddings is taken out of the budget (0.5.18 …/kv_cache_configurator.py:130, :1785)."""
     return at_least(version, "0.5.18")

@@ -197,6 +197,24 @@ def test_a_config_without_layers_is_refused_in_one_line() -> None:
         pytest.param(automatic_fraction(Card(81559, 1), graph_max_bs=256, prefill_graphs=58), 0.830, id="H100 80 GB"),
         pytest.param(automatic_fraction(Card(16303, 1)), 0.771, id="16 GB"),
         pytest.param(automatic_fraction(Card(81559, 8), version="0.4.6"), 0.81, id="old table"),
+        pytest.param(automatic_fraction(Card(81559, 8), version="0.5.2"), 0.831, id="by card: grok-2 on H100, printed"),
+        pytest.param(automatic_fraction(Card(81559, 8), version="0.5.3"), 0.818, id="by chunk and graphs since 0.5.3"),
+        pytest.param(automatic_fraction(Card(24564, 1), version="0.4.10", speculative="EAGLE"), 0.796, id="small card"),
+        pytest.param(automatic_fraction(Card(183359, 8, dp_attention=2), version="0.5.1"), 0.799, id="large card, dp"),
+        pytest.param(
+            automatic_fraction(Card(183359, 1), version="0.5.10"), 0.854, id="prefill graphs by default, B200"
+        ),
+        pytest.param(automatic_fraction(Card(81559, 1), version="0.5.20"), 0.83, id="and on H100, printed"),
+        pytest.param(automatic_fraction(Card(81559, 1), version="0.5.9"), 0.835, id="not before"),
+        pytest.param(
+            automatic_fraction(Card(81559, 8), version="0.5.10", speculative="EAGLE"), 0.768, id="not beside a draft"
+        ),
+        pytest.param(
+            automatic_fraction(Card(81559, 8), version="0.5.20", latent=True), 0.799, id="MLA's prefill graphs"
+        ),
+        pytest.param(
+            automatic_fraction(Card(81559, 8), version="0.5.20", latent=True, graph_max_bs=0), 0.831, id="no graphs"
+        ),
         pytest.param(automatic_fraction(Card(97887, 8), speculative="EAGLE3", vision=VISION), 0.752, id="story"),
     ],
 )
