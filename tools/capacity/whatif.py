@@ -8,9 +8,11 @@ from dataclasses import replace
 from tools.capacity import pools, versions
 from tools.capacity.deployment import Deployment
 from tools.capacity.errors import SettingRefused
+from tools.capacity.host import hicache_refused
+from tools.capacity.host_pools import kept_now
 from tools.capacity.levers import Catalogue, Change, Lever, Move
 from tools.capacity.scenario import Scenarios, Settings, divides_attention
-from tools.capacity.sums import Missing
+from tools.capacity.sums import GB, Missing
 from transcripts.facts import Facts
 
 _SWITCHES = ("enable-dp-attention", "enable-hierarchical-cache", "disable-speculative")
@@ -18,6 +20,7 @@ _VALUES = (
     "kv-cache-dtype",
     "mem-fraction-static",
     "hicache-ratio",
+    "hicache-size",
     "attn-dp-size",
     "dp-size",
     "dcp-size",
@@ -65,6 +68,7 @@ def _apply(server: Deployment, settings: Settings, name: str, value: str) -> Set
     if name == "hicache-ratio":
         return replace(settings, ratio=number)
     whole = {
+        "hicache-size": lambda: replace(settings, size_gb=number, ratio=settings.ratio or 2.0),
         "attn-dp-size": lambda: replace(settings, dp=int(number)),
         "dp-size": lambda: replace(settings, dp=int(number)),
         "dcp-size": lambda: replace(settings, dcp=int(number)),
@@ -108,5 +112,14 @@ def _check(server: Deployment, settings: Settings, wanted: Mapping[str, str]) ->
         raise SettingRefused(f"dcp {settings.dcp} does not divide the {server.tp // settings.dp} attention ranks.")
     if settings.dcp > 1 and settings.ratio and server.has_draft and settings.speculative:
         raise SettingRefused("HiCache takes no draft model under --dcp-size.", "Drop one of the three.")
+    if settings.hicache and (refused := hicache_refused(server, settings.size_gb > 0)):
+        raise SettingRefused(f"{refused}.", "Leave HiCache off.")
+    by_size = "hicache-size" in wanted and versions.host_pool_must_exceed_device(server.version)
+    here = kept_now(server) if by_size else None
+    if here is not None and here.on_host(0.0, settings.size_gb)[0].rows <= here.device[0].rows:
+        raise SettingRefused(
+            f"{settings.size_gb:g} GB make a host pool that is not larger than the device pool.",
+            f"It takes more than {here.device[0].rows * here.device[0].row_bytes / GB:.2f} GB.",
+        )
     if "hicache-ratio" in wanted and settings.ratio <= 1 and versions.host_pool_must_exceed_device(server.version):
         raise SettingRefused("the host pool must be larger than the device pool.", "Take a ratio above 1.")

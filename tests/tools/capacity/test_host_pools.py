@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tests.tools.capacity.boxes import GIB, story
-from tools.capacity import HostBudget, Lever, host_budget, levers
+from tools.capacity import HostBudget, Lever, host_budget, levers, what_if
+from tools.capacity.errors import SettingRefused
 from transcripts.facts import Fact, Facts
 
 # 48 layers, 12 of them with KV of 2 heads x 256, 36 with a gated-delta state of 48 x 128 x 128.
@@ -210,3 +211,23 @@ def test_compressed_index_keys_beside_heads_take_their_part_of_the_size_once_the
     found = budget(box(config, "0.5.22", STATE), size_gb=60)
     assert found.total_gb == pytest.approx(60, abs=0.1)
     assert pools(found)["indexer"] == pytest.approx(pools(found)["KV"] * 64 * 12 / (12 * 2 * 512), rel=0.01)
+
+
+def test_a_size_that_the_operator_names_is_summed_as_the_budget_sums_it() -> None:
+    found = what_if(story(), {"hicache-size": "20"})
+    assert isinstance(found, Lever)
+    assert found.host_gb == pytest.approx(budget(story(), size_gb=20).total_gb)
+    assert found.host_gb == pytest.approx(160, abs=0.05)
+    assert found.prefix_tokens == budget(story(), size_gb=20).prefix_tokens
+    assert found.fits
+
+
+@pytest.mark.parametrize("setting", [{"hicache-ratio": "2"}, {"hicache-size": "60"}, {"enable-hierarchical-cache": ""}])
+def test_named_settings_do_not_start_what_the_version_refuses(setting: dict[str, str]) -> None:
+    memory = (
+        Fact("weights_before_gib", 94.0, "GiB", "observed", "E9"),
+        Fact("weights_after_gib", 20.0, "GiB", "observed", "E9"),
+    )
+    with pytest.raises(SettingRefused, match="the start fails"):
+        what_if(box(HYBRID, "0.5.9", STATE, *memory), setting)
+    assert isinstance(what_if(box(HYBRID, "0.5.12", STATE, *memory), setting), Lever)

@@ -110,6 +110,8 @@ def test_bars_have_one_scale_and_what_nothing_accounts_for_is_a_part_of_its_own(
         ("0.5.23", {"dcp-size": "3"}, "does not divide"),
         ("0.5.23", {"dcp-size": "8", "hicache-ratio": "2"}, "no draft model"),
         ("0.5.9", {"hicache-ratio": "1"}, "larger than the device pool"),
+        ("0.5.9", {"hicache-size": "11"}, "not larger than the device pool"),
+        ("0.5.9", {"hicache-size": "11.5"}, "not a whole number"),
         ("0.5.9", {"kv-cache-dtype": "fp7"}, "no KV cache type"),
         ("0.5.9", {"mem-fraction-static": "1.2"}, "between 0 and 1"),
         ("0.5.9", {"context-length": "1"}, "not one of the memory levers"),
