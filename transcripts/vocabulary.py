@@ -113,6 +113,10 @@ SERVER: Final = {
 BOOT: Final = {
     "ready": ("", "true once `fired up and ready to roll` was printed in the current start"),
     "starts": ("", "starts seen in the journal"),
+    "dist_init_gib": ("GiB", "GPU memory that torch.distributed and NCCL took before the weights, most of the ranks"),
+    "pool_profiled": ("tokens", "tokens that fit, where max_total_tokens asks for more"),
+    "host_ratio_chosen": ("", "HiCache ratio that the server chose itself, to fit host memory"),
+    "host_headroom_gib": ("GiB", "host memory that HiCache found free; scope host, cgroup"),
     "weights_before_gib": (
         "GiB",
         "free GPU memory before weights, minimum over ranks; scope `draft` for the draft model",

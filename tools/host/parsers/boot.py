@@ -31,6 +31,10 @@ _KV_LATER: Final = re.compile(
     rf"Post-capture KV sizing: (draft )?KV cache allocated\. dtype: (\S+), #tokens: (\d+), KV size: {_F} GB"
 )
 _SLIDING: Final = re.compile(r"full_layer_tokens=(\d+), swa_layer_tokens=(\d+)")
+_SLIDING_ALONE: Final = re.compile(r"(?:DSV4 pool sizes: full=(\d+), swa=|\(all SWA\)\. swa_layer_tokens=)(\d+)")
+_PROFILED: Final = re.compile(r"larger than the profiled value (\d+)")
+_RATIO: Final = re.compile(rf"HiCache auto-sizing: ratio {_F} -> {_F}")
+_HEADROOM: Final = re.compile(rf"HiCache memory headroom: host {_F} GiB(?:, cgroup {_F} GiB)?")
 _STATE: Final = re.compile(
     rf"max_mamba_cache_size: (\d+), conv_state size: {_F}GB, ssm_state size: {_F}GB"
     rf"(?: intermediate_ssm_state_cache size: {_F}GB)?(?: intermediate_conv_window_cache size: {_F}GB)?"
@@ -207,6 +211,32 @@ class Boot:
             self._number("kv_pool", "full", line, full)
             self._number("kv_pool", "swa", line, sliding)
 
+    def sliding_alone(self, line: Line) -> None:
+        """Pools that no `KV Cache` line need follow (0.5.16 srt/model_executor/pool_configurator.py:770)."""
+        match = _SLIDING_ALONE.search(line.text)
+        if match is None:
+            return
+        if match[1]:
+            self._number("kv_pool", "full", line, int(match[1]))
+        self._number("kv_pool", "swa", line, int(match[2]))
+
+    def dist_init(self, line: Line) -> None:
+        self._number("dist_init_gib", "", line, _number(_USED, line.text))
+
+    def profiled(self, line: Line) -> None:
+        match = _PROFILED.search(line.text)
+        if match is not None:
+            self._number("pool_profiled", "", line, int(match[1]))
+
+    def host_ratio(self, line: Line) -> None:
+        """The server's own choice and what it rests on (0.5.23 srt/mem_cache/hicache_auto_size.py:114)."""
+        if match := _RATIO.search(line.text):
+            self._number("host_ratio_chosen", "", line, float(match[2]))
+        if match := _HEADROOM.search(line.text):
+            self._number("host_headroom_gib", "host", line, float(match[1]))
+            if match[2]:
+                self._number("host_headroom_gib", "cgroup", line, float(match[2]))
+
     def state(self, line: Line) -> None:
         match = _STATE.search(line.text)
         if match is None:
@@ -318,7 +348,7 @@ class Boot:
             page.add("ready", False, self.began_line, at=self.began_at)
 
     def _write_ranks(self, page: Page, name: str, scope: str, seen: dict[str, _Seen]) -> None:
-        most = name in ("weights_gib", "graph_gib", "host_pool_gb", "state_pool_gib")
+        most = name in ("weights_gib", "graph_gib", "host_pool_gb", "state_pool_gib", "dist_init_gib")
         choose: Callable[..., _Seen] = max if most else min
         chosen = choose(seen.values(), key=lambda one: one.value)
         if len({one.value for one in seen.values()}) > 1:

@@ -168,3 +168,73 @@ def test_pool_resized_after_capture_replaces_the_upper_bound() -> None:
     assert facts.number("kv_pool") == 500_000
     assert facts.number("kv_pool_gib") == 66.5
     assert facts.number("kv_pool_gib", "upper bound") == 120.0
+
+
+FIGURES = {
+    "local_gpu_memory": 0.62, "perf_counter": 4.1, "tic": 4.1, "max_total_tokens": 900_000, "user_limit": 900_000,
+    "max_total_num_tokens": 159_209, "token_capacity": 159_209, "full": 4_321, "swa": 1_234, "sizes": 9,
+    "batch_hashes": 2, "recv_req": "file", "signum": 15, "frame": None, "input_token_num": 9, "max_new_tokens": 9,
+    "context_len": 9, "len": 9, "max_req_input_len": 9, "req": "7f", "message": "no room", "key": "k",
+}  # fmt: skip
+
+
+def _rendered(version: str, starts: str) -> Facts:
+    return read([f"[2026-02-10 03:12:01 TP0] {render(version, starts, FIGURES)}"])
+
+
+@pytest.mark.parametrize("version", ["0.4.6", "0.5.9", "0.5.16"])
+def test_what_the_process_group_took_and_what_fits(version: str) -> None:
+    assert _rendered(version, "Init torch distributed ends. ").number("dist_init_gib") == 0.62
+    assert _rendered(version, "max_total_tokens=").number("pool_profiled") == 159_209
+
+
+@pytest.mark.parametrize("version", ["0.5.16", "0.5.23"])
+def test_pools_that_no_later_line_tells(version: str) -> None:
+    facts = _rendered(version, "DSV4 pool sizes: full=")
+    assert (facts.number("kv_pool", "full"), facts.number("kv_pool", "swa")) == (4_321, 1_234)
+
+
+def test_the_ratio_that_the_server_chose() -> None:
+    headroom = "[2026-02-10 03:12:01 TP0] HiCache memory headroom: host 396.0 GiB, cgroup 380.5 GiB"
+    sized = (
+        "[2026-02-10 03:12:01 TP0] HiCache auto-sizing: ratio 2.00 -> 3.10; 44.75 GiB host memory per rank (fraction"
+    )
+    facts = read([headroom, f"{sized} 0.80, 8 ranks on this host), host pools 40.20 GiB."])
+    assert facts.number("host_ratio_chosen") == 3.1
+    assert (facts.number("host_headroom_gib", "host"), facts.number("host_headroom_gib", "cgroup")) == (396.0, 380.5)
+
+
+SAID = (
+    ("0.5.9", "Write page to storage: ", "l3_failed"),
+    ("0.5.9", "Attached HiCache storage backend: ", "l3_attached"),
+    ("0.5.9", "SIGTERM received. ", "stopping"),
+    ("0.5.9", "Received sigquit from a child process", "child_failed"),
+    ("0.5.9", "Requested token count (", "input_too_long"),
+    ("0.4.6", "Request length is longer than the KV cache pool size", "input_too_long"),
+    ("0.5.23", "retract_decode: aborted request ", "last_request"),
+    ("0.5.23", "Failed to fetch ", "l3_failed"),
+)
+
+
+@pytest.mark.parametrize(("version", "starts", "name"), SAID)
+def test_messages_of_a_version(version: str, starts: str, name: str) -> None:
+    assert _rendered(version, starts).get("message", name) is not None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "other ranks that didn't finish loading. It is likely due to unexpected failures (e.g., OOM) or a slow node.",
+        "2. if it is an OOM problem, set --mem-fraction-static to a smaller value",
+        "If you hit GPU OOM issue, please adjust the memory fraction",
+        "retract_decode: aborted last request 7f due to OOM",
+        "Please set proper `--max-total-tokens` to avoid the out-of-memory error.",
+    ],
+)
+def test_a_shortage_that_is_only_supposed_is_none(line: str) -> None:
+    facts = read([f"[2026-02-10 03:12:01 TP0] {line}"], "journal_recent")
+    assert facts.get("message", "cuda_oom") is None
+    assert "oom_phase" not in facts
+    real = read([f"[2026-02-10 03:12:01 TP0] {line}", "torch.OutOfMemoryError: CUDA out of memory."], "journal_recent")
+    assert real.get("message", "cuda_oom") is not None
+    assert "oom_phase" in real

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from tools.host.parsers.incident.messages import happened
 from tools.host.parsers.page import Page
 from transcripts.facts import Grade
 
@@ -189,7 +190,7 @@ def read_phase(page: Page, lines: list[str], told: list[tuple[int, str]], grade:
     boot = _Boot()
     for number, line in told:
         boot.see(line)
-        if not _OOM.search(line) or _HOST_OOM.search(line):
+        if not _OOM.search(happened(line)) or _HOST_OOM.search(line):
             continue
         before = lines[max(0, number - _REACH) : number]
         around = "\n".join(one for one in [*before, *lines[number : number + 3]] if not _is_end(one))

@@ -24,6 +24,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ("memory_unbalanced", r"memory capacity is unbalanced|memory imbalance"),
     ("graph_capture_failed", r"capture (?:\w+ )*(?:cuda |cpu |npu )?graph failed|capturing (?:cuda )?graphs? failed"),
     ("graph_progress", r"capturing batches"),
+    ("load_straggler", r"other ranks that didn't finish loading"),
     ("piecewise_failed", r"piecewise_cuda_graph_runner|warmup_compile|capture piecewise.*fail"),
     (
         "cuda_oom",
@@ -40,7 +41,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ("slots_alloc", r"alloc_req_slots runs out of memory"),
     (
         "last_request",
-        r"no space left for only one request|even after retracting all other requests|aborted last request",
+        r"no space left for only one request|retract_decode: aborted request|even after retracting all other requests|aborted last request",
     ),
     ("retraction", r"retract requests|decode out of memory happened|#retracted_reqs"),
     ("crash_after_retraction", r"with an empty batch|empty batch"),
@@ -48,8 +49,10 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ("batch_full_flag", r"batch_is_full"),
     (
         "input_too_long",
-        r"exceeds the maximum allowed length|longer than the model's context length|input is too long|exceeds the model's maximum context",
+        r"request length is longer than the kv cache pool|exceeds the model's context length|exceeds the maximum allowed length|longer than the model's context length|input is too long|exceeds the model's maximum context",
     ),
+    ("spec_v2", r"spec v2 is (?:enabled|used)"),
+    ("overlap_off", r"overlap scheduler is disabled"),
     ("spec_default_reset", r"max running requests is reset to \d+"),
     (
         "state_caps_running",
@@ -68,6 +71,11 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     (
         "pin_failed",
         r"cudahostregister|hiphostregister|hiphostmalloc.{0,60}fail|pinned host memory allocation|host buffer is not pinned|cudahostalloc failed|failed to pin",
+    ),
+    ("l3_attached", r"attached hicache storage backend|creating storage backend '"),
+    (
+        "l3_failed",
+        r"write page to storage: \d+ pages failed|failed to (?:fetch \S+ from|save tensor|retrieve page|create dynamic storage|register buffer to mooncake)",
     ),
     ("hicache_size_unsupported", r"does not support --hicache-size|use --hicache-ratio instead"),
     (
@@ -93,6 +101,8 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
         "killed",
         r"exit(?:ed)?(?: with)?(?: code| status)?[ =:]*-?(?:9|137)\b|\bsigkill\b|exit code -9|signal 9\b|^killed$",
     ),
+    ("stopping", r"sigterm received|gracefully exiting"),
+    ("child_failed", r"sigquit received|received sigquit from a child process"),
     ("disk_full", r"errno 28|no space left on device|enospc|disk quota exceeded|\bdisk (?:is )?full\b"),
     ("nccl_shm", r"error while creating shared memory segment|/dev/shm/nccl"),
     (
@@ -189,7 +199,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
 )
 _PATTERNS: Final = tuple((name, re.compile(pattern)) for name, pattern in _TABLE)
 _TRIGGER: Final = re.compile(
-    r"memory|oom|error|fail|mismatch|deprecat|support|compatib|exclusive|reset to|adjusted|capped|reduced|retract|"
+    r"memory|oom|error|pool|storage|spec v2|sigterm|sigquit|overlap|other ranks|gracefully|fail|mismatch|deprecat|support|compatib|exclusive|reset to|adjusted|capped|reduced|retract|"
     r"killed|kill|signal|exit|nccl|denied|read-only|open files|emfile|emory|empty|shm|shared|bounds|nan|inf|registe|"
     r"pinned|host|layout|layer|choose|choice|argument|option|invalid|unknown|watchdog|detokenizer|batch|architecture|"
     r"capability|kernel|sm_?\d|requires|import|assert|length|long|hugepage|shmem|backend|dtype|compile|ninja|gcc|"
@@ -209,6 +219,21 @@ _OWN_COMMAND: Final = re.compile(
     r"permission denied \(publickey|docker daemon socket|ptrace"
 )
 _OF_FILES: Final = frozenset(("permission_denied", "cache_dir_denied"))
+
+# What advice and guesses name has not happened: "if it is an OOM problem", "(e.g., OOM)", "to avoid CUDA OOM". The last
+# request that a full KV pool sends away is told as OOM too, and no GPU memory ran out.
+_SUPPOSED: Final = re.compile(
+    r"(?:\bif (?:it is|you|there is)\b|\bavoid|\bprevent|\bguards? against\b|\be\.g\.|\b(?:may|might|could) cause\b"
+    r"|\blikely due to\b|aborted last request)[^.;:\n]{0,60}?\b(?:ooms?|out[ -]of[ -]memory)\b",
+    re.IGNORECASE,
+)
+
+
+def happened(line: str) -> str:
+    """The line without the shortages of memory that it only supposes."""
+    return _SUPPOSED.sub("", line)
+
+
 # The server prints every setting at its start, as a class or, later, as a mapping; a setting is no message.
 _SETTINGS: Final = ("ServerArgs(", "server_args=")
 
@@ -218,9 +243,12 @@ def read(page: Page, line: str, number: int, grade: Grade) -> None:
     if any(mark in line for mark in _SETTINGS):
         return
     low = line.lower()
+    real = happened(low)
     if not _TRIGGER.search(low):
         return
     host, own = _HOST.search(low), _OWN_COMMAND.search(low)
     for name, pattern in _PATTERNS:
-        if pattern.search(low) and not (host and name == "cuda_oom") and not (own and name in _OF_FILES):
+        if not pattern.search(real if name == "cuda_oom" else low):
+            continue
+        if not (host and name == "cuda_oom") and not (own and name in _OF_FILES):
             page.add("message", " ".join(line.split())[:_SHOWN], number, scope=name, grade=grade)
