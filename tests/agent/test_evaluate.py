@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 from pathlib import Path
 from types import SimpleNamespace
@@ -84,6 +84,31 @@ def test_a_perturbed_incident_keeps_its_verdict_or_is_not_decided(cases: list[Js
                 assert not after["changes"], case["id"]
     assert looked_at > 200
     assert flipped <= 0.02 * looked_at
+
+
+WRAPPINGS: dict[str, Callable[[str], str]] = {
+    "docker compose": lambda line: f"sglang-1  | {line}" if line.startswith("[20") else line,
+    "Kubernetes": lambda line: f"2026-02-10T03:11:00.123456789Z stdout F {line}" if line.startswith("[20") else line,
+    "journald": lambda line: f"Feb 10 03:11:00 gpu7 sglang[4711]: {line}" if line.startswith("[20") else line,
+    "quoted in a mail": lambda line: f"> {line}",
+    "indented in a ticket": lambda line: f"    {line}",
+    "another year and port": lambda line: re.sub(r"^\[202\d-", "[2028-", line).replace("30000", "8123"),
+    "from Windows": lambda line: f"{line}\r",
+}
+
+
+@pytest.mark.parametrize("wrapping", WRAPPINGS)
+def test_how_a_log_was_wrapped_on_its_way_changes_nothing(cases: list[Json], wrapping: str) -> None:
+    start = list(WRAPPINGS).index(wrapping)  # each wrapping meets other incidents
+    for case in cases[start :: len(WRAPPINGS)]:
+        before = assess(given(case))
+        texts = [str(text).split("\n") for text in case.get("evidence") or ()]
+        wrapped = ["\n".join(WRAPPINGS[wrapping](line) for line in lines) for lines in texts]
+        after = assess(given(case) | {"evidence": wrapped})
+        assert (after["kind"], after["label"]) == (before["kind"], before["label"]), case["id"]
+        assert [(one["do"], one["flag"]) for one in after["changes"]] == [
+            (one["do"], one["flag"]) for one in before["changes"]
+        ]
 
 
 def test_without_evidence_nothing_is_decided(cases: list[Json]) -> None:

@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import groupby
+from textwrap import dedent
 from typing import Final
 
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|#033\[[0-9;]*m")
@@ -40,6 +42,22 @@ _ANSWERED: Final = re.compile(r'" 2\d\d(?: OK)?\s*$')
 def routine(raw: str) -> bool:
     """Most of a busy server's log: figures that the load parser reads, and requests that were answered."""
     return any(mark in raw for mark in _LOAD_LINES) or _ANSWERED.search(raw[-12:]) is not None
+
+
+_QUOTED: Final = re.compile(r"^[ \t]*>(?:[ \t]*>)*(?: |\t|$)", re.M)
+
+
+def plain(text: str) -> str:
+    """Pasted text without marks of quotation and without what a block is indented by; lines keep their number."""
+    if ">" in text:
+        text = _QUOTED.sub("", text)
+    if "  " not in text and "\t" not in text:
+        return text
+    found: list[str] = []
+    for indented, lines in groupby(text.split("\n"), key=lambda line: line[:1] in (" ", "\t")):
+        block = list(lines)
+        found += dedent("\n".join(block)).split("\n") if indented else block
+    return "\n".join(found)
 
 
 @dataclass(frozen=True, slots=True)
