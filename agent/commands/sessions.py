@@ -21,13 +21,15 @@ SHOWN: Final = 50
 _ENDED: Final = {0: "done", 3: "inconclusive", 5: "limit", 130: "stopped"}
 
 
-@click.command()
+@click.group(invoke_without_command=True)
 @click.option("--search", metavar="TEXT", default="", help="Only those that hold TEXT: id, host, questions, answers.")
 @click.option("--all", "everything", is_flag=True, help="All of them, not the newest 50.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
-def sessions(search: str, everything: bool, as_json: bool) -> None:
+@click.pass_context
+def sessions(context: click.Context, search: str, everything: bool, as_json: bool) -> None:
     """List sessions, newest first."""
-    _list("session", search, everything, as_json)
+    if context.invoked_subcommand is None:
+        _list("session", search, everything, as_json)
 
 
 @click.command()
@@ -148,3 +150,6 @@ def forget(identity: str) -> None:
     """Delete a session with its evidence and its tasks."""
     for gone in Store(load_home()).forget(identity):
         click.echo(f"deleted {gone}", err=True)
+
+
+sessions.add_command(forget)

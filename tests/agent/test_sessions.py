@@ -210,7 +210,7 @@ def test_a_session_of_which_nothing_is_left_is_refused_in_one_line(tmp_path: Pat
     ]
     assert SESSION in program("sessions").out
     assert [row["id"] for row in program("tasks", "--json").document["tasks"]] == [TASK]
-    assert program("forget", SESSION).exit == 0
+    assert program("sessions", "forget", SESSION).exit == 0
     assert store.ids() == []
 
 
