@@ -13,7 +13,7 @@ from tools.source.foreign import FOREIGN
 from tools.source.renames import named_here
 from tools.source.rule_scan import CALLED, Rule
 from tools.source.serve import CLI, MODEL, Front, front_of
-from tools.source.values import FILLED_LATER, range_problem, read_value, value_problem
+from tools.source.values import FILLED_LATER, range_problem, read_value, unusual, value_problem
 from tools.source.weigh import UNKNOWN, holds, value_of
 
 if TYPE_CHECKING:
@@ -239,6 +239,9 @@ def _of_one(each: Given, *, counts: bool) -> list[Problem]:
     wrong = value_problem(flag, each.values) or (range_problem(flag, each.values) if counts else "")
     if wrong:
         found.append(Problem("value", "error", flag.name, wrong, at=flag.at))
+    rare = unusual(flag, each.values) if counts and not wrong else ""
+    if rare:
+        found.append(Problem("value", "warning", flag.name, rare, at=flag.at))
     return found
 
 

@@ -58,6 +58,7 @@ class Range:
 _PORT: Final = Range("a port", 1, 65535)
 _SHARE: Final = Range("a fraction", 0, 1, least_in=False)
 _STATIC_SHARE: Final = Range("a fraction of the memory", 0, 1, least_in=False, most_in=False)
+_USUAL_STATIC_SHARE: Final = (0.3, 0.97)
 _RATIO: Final = Range("a ratio", 0, least_in=False)
 _WHOLE: Final = Range("it", 1)
 _COUNT: Final = Range("it", 0)
@@ -161,4 +162,24 @@ def range_problem(flag: Flag, values: Sequence[str]) -> str:
             continue
         if lies is not None and not lies.holds(float(read_value(flag, value))):
             return f"{flag.name} {value}: {lies}"
+    return ""
+
+
+def unusual(flag: Flag, values: Sequence[str]) -> str:
+    """What a value that can be meant rarely is; empty for others. What `mem_fraction_static` leaves out is not given
+    to weights and KV pool (sglang 0.5.9 srt/model_executor/model_runner_kv_cache_mixin.py:143).
+    """
+    if (
+        not {"static", "fraction"} <= set(flag.dest.split("_"))
+        or value_problem(flag, values)
+        or any(map(FILLED_LATER.search, values))
+    ):
+        return ""
+    low, high = _USUAL_STATIC_SHARE
+    share = float(values[0])
+    if share < low:
+        said = f"weights and KV pool together get {share:.0%} of the free memory; with a card of its own a server takes"
+        return f"{flag.name} {values[0]}: {said} 0.7 to 0.95"
+    if share > high:
+        return f"{flag.name} {values[0]}: {1 - share:.1%} of the free memory is left for activations and CUDA graphs"
     return ""

@@ -226,3 +226,14 @@ def test_the_same_version_changes_nothing() -> None:
     catalogue = tree("0.5.9").catalogue()
     upgrade = compare(catalogue, catalogue)
     assert (upgrade.added, upgrade.removed, upgrade.renamed, upgrade.changed) == ((), (), (), ())
+
+
+@pytest.mark.parametrize(
+    ("share", "said"), [("0.10", "get 10%"), ("0.985", "1.5% of"), ("0.88", ""), ("0.3", ""), ("$SHARE", "")]
+)
+@pytest.mark.parametrize("version", ["0.4.6", "0.5.9", "0.5.23"])
+def test_a_share_that_is_rarely_meant_is_a_warning(version: str, share: str, said: str) -> None:
+    command = f"sglang.launch_server --model-path m --mem-fraction-static {share}"
+    found = [each for each in check_command(command, tree(version)) if each.kind == "value"]
+    assert [each.severity for each in found] == ["warning"] * bool(said)
+    assert all(said in each.message and each.at for each in found)
