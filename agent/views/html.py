@@ -33,6 +33,7 @@ a { color: var(--link); } p { margin: .5rem 0; max-width: 48rem; } li { margin: 
 caption { text-align: left; color: var(--dim); font-size: .85rem; padding-bottom: .2rem; }
 th, td { text-align: left; vertical-align: top; padding: .3rem .6rem .3rem 0; border-bottom: 1px solid var(--rule);
   min-width: 4.5rem; overflow-wrap: break-word; }
+td[data-column="time"] { white-space: nowrap; }
 th { color: var(--dim); font-weight: 600; } td:last-child { min-width: 9rem; }
 pre { margin: .5rem 0; padding: .6rem; background: var(--code); border: 1px solid var(--rule); white-space: pre-wrap;
   font-size: .82rem; overflow-wrap: anywhere; }

@@ -181,6 +181,7 @@ class Scenarios:
         now_tp, then_tp = server.attn_tp, max(1, server.tp // settings.dp)
         if then_tp != now_tp:
             elements = float(shape.attention_weight_elements)
+            config = server.facts.get("model_config", "")
             each, grade = attention_bytes_per_element(server)
             extra = elements * each * (1 / then_tp - 1 / now_tp) / GIB
             rest -= extra
@@ -194,7 +195,7 @@ class Scenarios:
                     extra,
                     "GiB",
                     grade,
-                    ("model_config",),
+                    (config.source,) if config else (),
                     source_line=versions.source_line(server.version, "dp_attention"),
                 )
             )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 from agent.views.sections.blocks import Block, Code, Items, Paragraph, Table, cited
@@ -62,6 +63,15 @@ def _worked_out(item: Json) -> str:
     return f"{item['expression']}, with {inputs}{limit}{at}"
 
 
+def _changing(words: Sequence[Sequence[str]]) -> Iterator[tuple[str, str]]:
+    """Words that go and words that come, before a value the option that stays: `kept --tp`, `removed 8`, `added 4`."""
+    for (before, option), (state, word) in pairwise([("", ""), *words]):
+        if state != "same":
+            if before == "same" and option.startswith("--") and not word.startswith("--"):
+                yield "kept", option
+            yield state, word
+
+
 def change(document: Json) -> Iterator[Block]:
     if not document["changes"]:
         yield Paragraph("None.")
@@ -71,9 +81,8 @@ def change(document: Json) -> Iterator[Block]:
         proof = f" Valid in {valid['in']} at {valid['at']}; its rules are {valid['rules']}." if valid else ""
         yield cited(f"{sentence(change_told(each))} {sentence(each['why'])}{proof}", each["evidence"])
     launch = document["launch"]
-    words = [(state, word) for state, word in launch.get("diff", ()) if state != "same"]
-    if words:
-        rows = tuple((state, word) for state, word in words)
+    rows = tuple(_changing(launch.get("diff", ())))
+    if rows:
         yield Table("Words of the launch command that change", ("word", "launch command"), rows)
     commands = "\n".join(line for stage in document["stages"] for line in stage["commands"])
     if launch.get("patch") and launch["patch"].strip() not in commands:

@@ -22,9 +22,11 @@ def commands(document: Json) -> Iterator[Block]:
         "Output was redacted before it was kept; times are UTC."
     )
     for item in document["evidence"]:
-        came = item["problem"] or f"exit {item['exit']}, {plural(item['lines'], 'line')}"
+        ended = "" if item["exit"] is None else f"exit {item['exit']}"
+        came = [item["problem"]] if item["problem"] else [ended, plural(item["lines"], "line")]
         cut = ", cut at the limit" if item["truncated"] else ""
-        yield Anchor(item["id"], f"{item['id']}: {item['probe']} on {item['host']}, {item['at']}, {came}{cut}")
+        told = ", ".join(text for text in (f"{item['probe']} on {item['host']}", item["at"], *came) if text)
+        yield Anchor(item["id"], f"{item['id']}: {told}{cut}")
         yield Code(item["command"])
 
 

@@ -31,7 +31,7 @@ def evidence(document: Json) -> Iterator[Block]:
         name = fact["from"].partition(":")[0]
         counted[name] = counted.get(name, 0) + 1
     rows = tuple(
-        (refs([item["id"]]), item["probe"], f"{item['lines']:,} lines", f"{counted.get(item['id'], 0):,} values")
+        (refs([item["id"]]), item["probe"], plural(item["lines"], "line"), plural(counted.get(item["id"], 0), "value"))
         for item in seen
         if item["id"] in leaned
     )
