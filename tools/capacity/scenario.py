@@ -181,7 +181,6 @@ class Scenarios:
         now_tp, then_tp = server.attn_tp, max(1, server.tp // settings.dp)
         if then_tp != now_tp:
             elements = float(shape.attention_weight_elements)
-            config = server.facts.get("model_config", "")
             each, grade = attention_bytes_per_element(server)
             extra = elements * each * (1 / then_tp - 1 / now_tp) / GIB
             rest -= extra
@@ -195,7 +194,7 @@ class Scenarios:
                     extra,
                     "GiB",
                     grade,
-                    (config.source,) if config else (),
+                    ("model_config",),
                     source_line=versions.source_line(server.version, "dp_attention"),
                 )
             )
