@@ -560,7 +560,7 @@ _NOT: Final = (
 _EXCEPT: Final = dict(_NOT)
 _SENTENCE: Final = re.compile(r"(?<=[.!?;])\s+|\n")
 _LOG_LINE: Final = re.compile(
-    r"^sglang[:_]\w+[{ ]|capture (?:\w+ )*graph (?:begin|end)\b|load weight (?:begin|end)\b|memory pool end\.|kv cache is allocated\.|(?:prefill|decode) batch\b.*#|#(?:full |swa )?token: |"
+    r"^sglang[:_]\w+[{ ]|^(?:capture (?:\w+ )*graph (?:begin|end)\b|load weight (?:begin|end)\b|memory pool end\.|kv cache is allocated\.)|(?:prefill|decode) batch\b.*#|#(?:full |swa )?token: |"
     r"^(?:[\w./-]+ *\| *|\S+ std(?:out|err) [fp] |\w{3} [ \d]?\d [\d:]{8} \S+ \S+: )?\[\d{4}-\d\d-\d\d"
 )
 _LONGEST_SENTENCE = 600
