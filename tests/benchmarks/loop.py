@@ -178,6 +178,7 @@ def ours(url: str, home: Path, count: int = 1, pool: int = 3) -> None:
         with Session.create(store, opened, Redactor().redact) as session:
             if count == 1:
                 await Agent(session, model, box, "system", limits).run()
+                await model._client.close()
                 return
 
             async def make(task: Session) -> Agent:
@@ -192,6 +193,7 @@ def ours(url: str, home: Path, count: int = 1, pool: int = 3) -> None:
             parent = Scripted(*rounds, *[say("waiting")] * (count + 1))
             await Agent(session, parent, Toolbox([tasks.tool("task")]), "main", limits, inbox=tasks).run()
             assert {task.status for task in session.case.tasks.values()} == {"completed"}
+            await model._client.close()
 
     asyncio.run(main())
 
@@ -201,7 +203,10 @@ def thin(url: str) -> None:
     import openai
 
     async def main() -> None:
-        client = openai.AsyncOpenAI(base_url=url, api_key="k")
+        async with openai.AsyncOpenAI(base_url=url, api_key="k") as client:
+            await talk(client)
+
+    async def talk(client: Any) -> None:
         messages: list[Any] = [{"role": "user", "content": "slow"}]
         tools: list[Any] = [{"type": "function", "function": {"name": "echo", "parameters": {"type": "object"}}}]
         while True:
@@ -259,6 +264,7 @@ def first_request(url: str, home: Path, identity: str) -> float:
         began = time.time()
         with Session.open(Store(home), identity, Redactor().redact) as session:
             await Agent(session, model, Toolbox([]), "system", Limits(turns=None, seconds=None)).run()
+        await model._client.close()
         return began
 
     return asyncio.run(main())
