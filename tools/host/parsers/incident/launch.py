@@ -15,6 +15,8 @@ _LAUNCH: Final = re.compile(
 _FLAG: Final = re.compile(
     r"(?<![\w-])(--[A-Za-z][\w-]*)(?:(=|[ \t]+|\"?,\s*\"?|\s*\n\s*-\s+\"?)(?!-)([^\s,;()\"'\\]+|\"[^\"]*\"|'[^']*'))?"
 )
+# A line of the server's own log: options in it are advice (`by explicitly setting --max-running-requests`), not typed.
+_LOGGED: Final = re.compile(r"(?:.{0,80}: )?\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
 _ENV: Final = re.compile(
     r"(?<![\w-])((?:SGLANG|SGL|PYTORCH|NCCL|CUDA|TORCH|FLASHINFER|MOONCAKE|LMCACHE|TRITON|HF|HIP|HSA)_[A-Z0-9_]+)(?:=|: ?\"?)([^\s,;()\"']*)"
 )
@@ -38,6 +40,12 @@ _MEMORY: Final = re.compile(
 _SCALE: Final = {"k": 1, "m": 2, "g": 3, "t": 4}
 
 
+def _recommended(text: str, place: int) -> bool:
+    """Whether an option stands in a log line that starts nothing."""
+    before = text[text.rfind("\n", 0, place) + 1 : place]
+    return _LOGGED.match(before) is not None and _LAUNCH.search(before) is None
+
+
 def read(page: Page, text: str, *, everything: bool) -> None:
     """Flags of the whole text if it is a launch command or says so; a flag that is named as absent is none."""
     for resolved in _RESOLVED.finditer(text):
@@ -51,7 +59,7 @@ def read(page: Page, text: str, *, everything: bool) -> None:
     absent = {name for found in _ABSENT.finditer(text) for name in re.findall(r"--[\w-]+", found.group(0))}
     for found in _FLAG.finditer(text):
         name, value = found.group(1), (found.group(3) or "").strip("\"'`").rstrip(".,;:")
-        if name in absent or name in ("--", "--no"):
+        if name in absent or name in ("--", "--no") or _recommended(text, found.start()):
             continue
         if not value or _PROSE.match(value) or (value.startswith(("(", "/", "&", "|")) and name != "--model-path"):
             value = value if value.startswith("/") else "true"

@@ -1,0 +1,20 @@
+"""Options that a log line recommends are none that the operator typed."""
+
+from __future__ import annotations
+
+import pytest
+
+from tools.host.parsers.incident import launch
+from tools.host.parsers.page import Page
+
+COMMAND = "docker run --gpus all image:1 --model-path /m --tp 8\n"
+ADVICE = "[2026-02-11 08:15:54] Max running requests is reset to 48. Override it by setting --max-running-requests.\n"
+
+
+@pytest.mark.parametrize("head", ["", "Feb 11 08:15:54 gpu1 bash[12]: "])
+def test_an_option_that_the_log_recommends_is_not_typed(head: str) -> None:
+    page = Page("E1")
+    launch.read(page, COMMAND + head + ADVICE, everything=False)
+    typed = {fact.scope: fact.value for fact in page.facts if fact.name == "flag"}
+    assert typed["--tp"] == "8"
+    assert "--max-running-requests" not in typed
