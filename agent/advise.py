@@ -59,7 +59,7 @@ def advise(case: Case, source: Source | None, wanted: Sequence[Json]) -> Advised
             {"do": each.do, "flag": _named_here(each.flag, catalogue), "why": each.why} for each in actions.must_not
         ),
         stages=tuple(stage.row() for stage in stages),
-        walls=tuple(_walls(case.facts, accepted)),
+        walls=tuple(_walls(case.facts, accepted, catalogue)),
     )
 
 
@@ -142,20 +142,25 @@ def _pool_factor(facts: Facts, levers: Mapping[str, Value]) -> float | None:
     return 1.0 if set(wanted) <= {"--max-running-requests"} else None
 
 
-def _walls(facts: Facts, changes: Sequence[Json]) -> Iterable[Json]:
-    """What will bind next, once the change is in."""
+def _walls(facts: Facts, changes: Sequence[Json], catalogue: advice.Flags | None) -> Iterable[Json]:
+    """What will bind next, once the change is in; GPU memory first where the graphs may take the last of it."""
     levers = {change["flag"]: change["to"] for change in changes if change["flag"] in capacity.MEMORY_LEVERS}
     slots, grown = capacity.slots_for(facts), _pool_factor(facts, levers)
     if grown is None or not isinstance(slots, capacity.Slots):
         return
     if grown == 1 and "--max-running-requests" not in levers:  # neither the limit nor the pool moves
         return
+    tight, graphs = _graphs(facts, levers, catalogue)
+    if tight:
+        yield from graphs
     evidence = list(dict.fromkeys(source for entry in slots.sums for source in entry.sources))
     wall = round(grown * slots.groups * slots.sums[1].value)
     limit = levers.get("--max-running-requests", slots.limit)
     if limit is not None and int(limit) < wall and "--max-running-requests" not in levers:
         yield {"what": f"the limit of {int(limit)} running requests, as it stands", "evidence": evidence}
     yield {"what": f"the KV pool, at about {wall} requests of the length seen", "evidence": evidence}
+    if not tight:
+        yield from graphs
     reserve, pools = slots.reserve, grown * slots.groups
     if reserve.low is not None and reserve.high is not None and reserve.low < slots.per_rank:
         yield {
@@ -166,3 +171,19 @@ def _walls(facts: Facts, changes: Sequence[Json]) -> Iterable[Json]:
             ),
             "evidence": evidence,
         }
+
+
+def _graphs(facts: Facts, levers: Mapping[str, Value], catalogue: advice.Flags | None) -> tuple[bool, list[Json]]:
+    """GPU memory that graphs of larger batches take at the start: whether that leaves too little, and in words."""
+    limit = levers.get("--max-running-requests")
+    growth = capacity.graph_growth(facts, int(limit)) if limit is not None else None
+    if growth is None or growth.free_gib is None:
+        return False, []
+    what = (
+        f"GPU memory: graphs for batches of {growth.first} to {growth.last} take {growth.low_gib:.2f} to "
+        f"{growth.high_gib:.2f} GiB of the {growth.free_gib:.2f} GiB free"
+    )
+    if growth.tight:
+        flag = _named_here("--cuda-graph-max-bs", catalogue)
+        what += f"; if the start runs out of memory, {flag} {growth.first - 1} keeps them as they are"
+    return growth.tight, [{"what": what, "evidence": list(growth.sources)}]

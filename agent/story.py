@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from agent.case import Case
 from agent.views.words import IMPACT, REFERENCE, references
+from tools import capacity
 from transcripts.facts import Fact
 from transcripts.vocabulary import FAILURE
 
@@ -149,7 +150,8 @@ def _event(at: str, text: str, source: str) -> Json:
 def memory_after(case: Case) -> list[Json]:
     """One GPU after the change, step by step; empty where the change does not touch it or cannot be summed.
 
-    pool += before_weights * (new fraction - old); the draft's pool and the request table grow with theirs; free pays.
+    pool += before_weights * (new fraction - old); the draft's pool and the request table grow with theirs, graphs as
+    the largest captured batch at most; free pays.
     """
     if case.advised is None or case.compared is None or not case.compared.memory:
         return []
@@ -166,6 +168,8 @@ def memory_after(case: Case) -> list[Json]:
     limit, slots = case.facts.number("running_limit"), _figure(wanted.get("--max-running-requests"), "to")
     if slots is not None and limit:
         growth["request table"] = gib.get("request table", 0.0) * (slots / limit - 1)
+        graphs = capacity.graph_growth(case.facts, int(slots))
+        growth |= dict(graphs.steps) if graphs is not None else {}
     growth = {name: more for name, more in growth.items() if abs(more) >= 0.005 and name in gib}
     if not growth or "free" not in gib or any("dp" in flag for flag in wanted):
         return []

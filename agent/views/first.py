@@ -16,10 +16,11 @@ Json = dict[str, Any]
 LABEL: Final = 10
 ASKED: Final = 200
 CLAIM: Final = 150
-ANSWER: Final = 260
+ANSWER: Final = 310
 CHANGES: Final = 3
 CAUSE: Final = 240
 COST: Final = 140
+HICACHE: Final = "--enable-hierarchical-cache"
 LEFT_OUT: Final = " …"
 STYLES: Final = {"cause": "bold green", "healthy": "bold green", "abstain": "bold yellow"}
 VERDICTS: Final = {"supported": "holds", "contradicted": "does not hold", "untestable": "cannot be tested yet"}
@@ -61,10 +62,12 @@ def where(document: Json) -> str:
 
 
 def hicache_in_short(option: Json) -> str:
-    """One HiCache row of the options as half a sentence, with its figures."""
-    fits = f"{amount(option['host_gb'])} GB of host RAM, which " + ("fits" if option["fits"] else "does not fit")
+    """One HiCache row of the options as half a sentence, with its figures; what does not fit brings nothing."""
+    takes = f"{option['name']}: {amount(option['host_gb'])} GB of host RAM, which "
+    if not option["fits"]:
+        return f"{takes}does not fit"
     return (
-        f"{option['name']}: {fits}; {option['prefix_factor']:.1f}x the prefix tokens, "
+        f"{takes}fits; {option['prefix_factor']:.1f}x the prefix tokens, "
         f"running requests {option['running_factor']:.2f}x"
     )
 
@@ -110,7 +113,7 @@ def _asked(document: Json) -> Iterator[str]:
         document["claims"],
         key=lambda claim: (about_ram and "RAM" not in claim["text"], _WEIGHTIEST.index(claim["verdict"])),
     )
-    said = [hicache_in_short(option) for option in options]
+    said = [_about_ram(option, document) for option in options]
     said += [f"“{claim['text']}” {VERDICTS[claim['verdict']]}: {claim['why']}" for claim in ranked]
     room = ANSWER
     for number, text in enumerate(said):
@@ -118,6 +121,17 @@ def _asked(document: Json) -> Iterator[str]:
             return
         room -= len(text)
         yield _cut(text, CLAIM) + "."
+
+
+def _about_ram(asked: Json, document: Json) -> str:
+    """The option that was asked for; the largest that fits where it does not; and whether it is what is changed."""
+    text = hicache_in_short(asked)
+    if not asked["fits"]:
+        smaller = [row for row in document["options"] if row.get("prefix_factor") and row["fits"] and row is not asked]
+        text += f"; {smaller[0]['name'].partition(', ')[2]} does" if smaller else "; no ratio above 1 does"
+    if document["changes"] and all(change["flag"] != HICACHE for change in document["changes"]):
+        text += "; not the change that helps here"
+    return text
 
 
 def _certainty(diagnosis: Json) -> str:

@@ -88,7 +88,7 @@ QUESTIONS = [
     ("will ttft be worse", ["not promised"]),
     ("after change requests slower are?", ["each one gets slower"]),
     ("what is the biggest risk", ["retracted"]),
-    ("will it oom", ["4.68 gib are free", "4.65 gib"]),
+    ("will it oom", ["4.68 gib are free", "0.14 to 1.77 gib", "at least 2.88 gib"]),
     ("what flag do I change", ["--max-running-requests to 72", "systemctl restart sglang-kimi.service"]),
     ("which parameter", ["--max-running-requests to 72"]),
     ("give me the exact cmd to copy paste", ["systemctl daemon-reload", "--max-running-requests 72"]),

@@ -9,6 +9,7 @@ from tools.capacity.budget import GpuBudget, Step, gpu_budget
 from tools.capacity.concurrency import Concurrency, Limit, Mix, Slots, concurrency, slots_for
 from tools.capacity.deployment import Deployment
 from tools.capacity.fraction import Card, automatic_fraction
+from tools.capacity.graphs import GraphGrowth, graph_growth
 from tools.capacity.host import HostBudget, host_budget
 from tools.capacity.levers import Lever, levers
 from tools.capacity.picture import Bar, bars, svg, terminal
@@ -27,6 +28,7 @@ __all__ = [
     "Concurrency",
     "Deployment",
     "GpuBudget",
+    "GraphGrowth",
     "HostBudget",
     "Lever",
     "Limit",
@@ -42,6 +44,7 @@ __all__ = [
     "bars",
     "concurrency",
     "gpu_budget",
+    "graph_growth",
     "host_budget",
     "levers",
     "score",

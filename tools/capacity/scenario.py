@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tools.capacity import pools, versions
+from tools.capacity import graphs, pools, versions
 from tools.capacity.budget import HEADROOM_FLOOR_GIB, budget_sum
 from tools.capacity.concurrency import slots_per_request
 from tools.capacity.deployment import Deployment, missing_memory, missing_shape
@@ -14,9 +14,6 @@ from tools.capacity.shape import Heads, ModelShape
 from tools.capacity.state_budget import rule_of
 from tools.capacity.sums import GB, GIB, MIB, Missing, Sum, weakest
 from transcripts.facts import Grade
-
-# The version's own allowance for a captured request (sglang 0.5.9 srt/server_args.py:1029).
-_GRAPH_MIB_PER_REQUEST = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,9 +259,9 @@ class Scenarios:
         if rows_now is not None and server.context_len:
             rows = self.limit_per_pool(settings, tokens)
             table = pools.request_table_bytes(1, server.context_len, server.draft_tokens)
-            graphs = server.largest_graph or 0
-            captured = min(rows, graphs) - min(rows_now.value, graphs)
-            left -= (rows - rows_now.value) * table / GIB + captured * _GRAPH_MIB_PER_REQUEST * MIB / GIB
+            largest = server.largest_graph or 0
+            captured = min(rows, largest) - min(rows_now.value, largest)
+            left -= (rows - rows_now.value) * table / GIB + captured * graphs.MIB_PER_REQUEST * MIB / GIB
         return left
 
 

@@ -220,8 +220,11 @@ def out_of_memory(case: Case, _found: Found) -> str:
     if before is None:
         return cited("The memory of a GPU was not seen step by step, so that cannot be told", looks(case), case)
     lines = [cited(f"{before['gib']:.2f} GiB are free on a GPU; {before['why_not_spare']}", [before["source"]], case)]
+    grown = [wall for wall in (case.advised.walls if case.advised else ()) if wall["what"].startswith("GPU memory")]
+    lines += [cited(wall["what"].removeprefix("GPU memory: "), wall["evidence"], case) for wall in grown]
     if after is not None:
-        lines.append(cited(f"after the change about {after['gib']:.2f} GiB", [after["source"]], case))
+        least = "at least " if grown else "about "
+        lines.append(cited(f"after the change {least}{after['gib']:.2f} GiB", [after["source"]], case))
     elif made["changes"]:
         flags = ", ".join(each["flag"] for each in made["changes"])
         lines.append(cited(f"{flags} was checked against GPU and host memory before it was shown", sources(case), case))
