@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from math import floor
 
 from tools.capacity import pools, versions
-from tools.capacity.deployment import Deployment, missing_memory, missing_pool, missing_shape
+from tools.capacity.deployment import Deployment
 from tools.capacity.fraction import Card, automatic_fraction
+from tools.capacity.missing import missing_layout, missing_memory, missing_pool, missing_shape
 from tools.capacity.state_budget import rule_of
 from tools.capacity.sums import GIB, Known, Missing, Sum, provenance
 from transcripts.facts import Facts, Grade
@@ -71,6 +72,8 @@ def gpu_budget(facts: Facts) -> GpuBudget:
     missing = []
     if server.shape is None:
         missing.append(missing_shape())
+    elif server.shape.unsummed:
+        missing.append(missing_layout(server.shape.unsummed, server.shape.compressed))
     if server.before_gib is None or server.after_gib is None:
         missing.append(missing_memory())
     if server.pool_tokens is None and not any(found.name == "pool_tokens" for found in sums):
@@ -141,7 +144,7 @@ def _doubt_gib(server: Deployment, fraction: float) -> tuple[float, float]:
 def tokens_sum(server: Deployment) -> Sum | None:
     """Tokens of the pool by the version's own sum; with a state pool, after its share."""
     budget, shape = budget_sum(server), server.shape
-    if budget is None or shape is None or shape.compressed:
+    if budget is None or shape is None or shape.unsummed:
         return None
     draft = server.draft_bytes_per_token
     cell = pools.budget_bytes_per_token(shape, server.layout, server.version, draft.value if draft else 0.0)

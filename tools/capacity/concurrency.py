@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tools.capacity import versions
-from tools.capacity.deployment import Deployment, missing_load, missing_pool
+from tools.capacity.deployment import Deployment
+from tools.capacity.missing import missing_load, missing_pool
 from tools.capacity.sums import Known, Missing, Sum, provenance
 from transcripts.facts import Facts
 

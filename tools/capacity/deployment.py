@@ -10,125 +10,24 @@ from functools import cached_property
 from typing import Any
 
 from tools.capacity import pools, versions
+from tools.capacity.asked import Asked
 from tools.capacity.errors import ConfigUnreadable
 from tools.capacity.fraction import Card
 from tools.capacity.shape import ModelShape
 from tools.capacity.state import with_state_dtype
-from tools.capacity.sums import GIB, Known, Missing
-from transcripts.facts import Fact, Facts, Grade
+from tools.capacity.sums import GIB, Known
+from transcripts.facts import Grade
 
-_ALIASES: Mapping[str, tuple[str, ...]] = {
-    "tp_size": ("--tp-size", "--tensor-parallel-size", "--tp"),
-    "attn_dp_size": ("--attn-dp-size",),
-    "dp_size": ("--dp-size", "--data-parallel-size", "--dp"),
-    "pp_size": ("--pp-size", "--pipeline-parallel-size", "--pp"),
-    "dcp_size": ("--dcp-size", "--decode-context-parallel-size"),
-    "nnodes": ("--nnodes",),
-    "max_running_requests": ("--max-running-requests",),
-    "mem_fraction_static": ("--mem-fraction-static",),
-}
-_TRUE = ("true", "1", "yes", "on")
 SPECULATIVE_DEFAULT_LIMIT = 48
 _PREDICTION_LAYERS = "num_nextn_predict_layers"
-_LARGEST_SIZE = 1 << 16
 
 
-class Deployment:
+class Deployment(Asked):
     """Facts read with the names and units of this package. Cheap to make, reads on demand, never guesses.
 
     A figure that no fact gives, or that cannot be (no ranks, a page of nothing), is None or its default; what a sum
     lacked is said through `Missing`.
     """
-
-    def __init__(self, facts: Facts) -> None:
-        self.facts = facts
-
-    # what was asked for -------------------------------------------------------------------------------------------
-
-    def setting(self, name: str) -> Fact | None:
-        """A server argument by destination: as resolved by the server where it printed that, else as typed."""
-        found = self.facts.get("server_arg", name)
-        if found is not None and str(found.value) not in ("None", ""):
-            return found
-        return self.typed(name)
-
-    def typed(self, name: str) -> Fact | None:
-        """A server argument as the operator typed it."""
-        for flag in _ALIASES.get(name, ("--" + name.replace("_", "-"),)):
-            if (found := self.facts.get("flag", flag)) is not None:
-                return found
-        return None
-
-    def number(self, name: str, default: float | None = None) -> Known | None:
-        """A numeric setting, or the version's default as a derived figure."""
-        known = Known.of(self.setting(name))
-        if known is None and default is not None:
-            return Known(default, "derived", "default")
-        return known
-
-    def whole(self, name: str, default: int) -> int:
-        known = self.number(name)
-        possible = known is not None and min(default, 1) <= known.value <= _LARGEST_SIZE
-        return int(known.value) if known is not None and possible else default
-
-    def switch(self, name: str) -> bool:
-        found = self.setting(name)
-        return found is not None and str(found.value).lower() in _TRUE
-
-    def text(self, name: str) -> str:
-        found = self.setting(name)
-        return "" if found is None else str(found.value)
-
-    @cached_property
-    def version(self) -> str:
-        return self.facts.text("version")
-
-    # parallelism --------------------------------------------------------------------------------------------------
-
-    @property
-    def tp(self) -> int:
-        return self.whole("tp_size", 1)
-
-    @property
-    def pp(self) -> int:
-        return self.whole("pp_size", 1)
-
-    @property
-    def dcp(self) -> int:
-        return self.whole("dcp_size", 1)
-
-    @property
-    def attention_dp(self) -> int:
-        """Groups of ranks that attend for themselves: `--attn-dp-size`, before it `--dp-size` with the switch."""
-        own = self.whole("attn_dp_size", 1)
-        if own > 1:
-            return own
-        return self.whole("dp_size", 1) if self.switch("enable_dp_attention") else 1
-
-    @property
-    def replicas(self) -> int:
-        """Whole copies of the model side by side."""
-        spelled_old = self.attention_dp > 1 and self.whole("attn_dp_size", 1) == 1
-        return 1 if spelled_old else self.whole("dp_size", 1)
-
-    @property
-    def attn_tp(self) -> int:
-        """Ranks that share the attention of one request."""
-        return max(1, self.tp // self.attention_dp)
-
-    @property
-    def groups(self) -> int:
-        """Pools with requests of their own."""
-        return self.attention_dp * self.replicas
-
-    def limit_parts(self, attention_dp: int) -> int:
-        """Over how many pools the version divides `--max-running-requests`; replicas are left out of it later."""
-        return attention_dp * (self.replicas if not versions.has_attention_dp_flag(self.version) else 1)
-
-    @property
-    def ranks_here(self) -> int:
-        """Ranks on this host: each has a pool on its GPU and, with HiCache, one in host memory."""
-        return max(1, self.tp * self.pp * self.replicas // self.whole("nnodes", 1))
 
     # model --------------------------------------------------------------------------------------------------------
 
@@ -277,7 +176,7 @@ class Deployment:
 
     def _element_from_size(self) -> Known | None:
         tokens, size = _positive(self.fact("kv_pool", "")), _positive(self.fact("kv_pool_gib", ""))
-        if not (tokens and size and self.shape) or self.shape.sliding or self.shape.compressed:
+        if not (tokens and size and self.shape) or self.shape.sliding or self.shape.unsummed:
             return None
         stored = size.value * GIB / (tokens.value + self.page)
         for value in (2.0, 1.0, pools.ELEMENT_BYTES["fp4"]):
@@ -300,7 +199,7 @@ class Deployment:
         """Stored bytes per token and rank of the layers that keep the whole context: by the shape, else by the printed
         size of the pool. Sliding-window layers have a pool and a row of their own."""
         config = self.facts.get("model_config", "")
-        if self.shape is not None and config is not None and not self.shape.compressed:
+        if self.shape is not None and config is not None and not self.shape.unsummed:
             element = self.element
             grade: Grade = "estimated" if element is None or element.grade == "estimated" else "derived"
             return _positive(Known(pools.full_bytes_per_token(self.shape, self.layout), grade, config.source))
@@ -457,29 +356,3 @@ class Deployment:
 def _positive(known: Known | None) -> Known | None:
     """A figure that divides: nothing, or less, is no figure."""
     return known if known is not None and known.value > 0 else None
-
-
-def missing_shape() -> Missing:
-    return Missing("the model's shape", ("model_config",), "read config.json in the model's folder on the host")
-
-
-def missing_memory() -> Missing:
-    return Missing(
-        "free GPU memory before and after the weights",
-        ("weights_before_gib", "weights_after_gib"),
-        "the `Load weight begin` and `Load weight end` lines of the current start in the journal",
-    )
-
-
-def missing_pool() -> Missing:
-    return Missing(
-        "the size of the KV pool", ("kv_pool",), "the `KV Cache is allocated` or the ready line of the current start"
-    )
-
-
-def missing_load() -> Missing:
-    return Missing(
-        "tokens that one running request holds",
-        ("tokens_per_request",),
-        "five minutes of decode lines under load: #token over #running-req",
-    )

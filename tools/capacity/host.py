@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tools.capacity import versions
-from tools.capacity.deployment import Deployment, missing_pool, missing_shape
+from tools.capacity.deployment import Deployment
 from tools.capacity.host_pools import HostPool, Kept, kept_now
+from tools.capacity.missing import missing_layout, missing_pool, missing_shape
 from tools.capacity.sums import GB, GIB, Known, Missing, Sum, provenance
 from transcripts.facts import Facts
 
@@ -259,7 +260,9 @@ def _missing(server: Deployment) -> tuple[Missing, ...]:
     lacking = []
     if server.pool_tokens is None:
         lacking.append(missing_pool())
-    if server.bytes_per_token is None:
+    if server.bytes_per_token is None and server.shape is not None and server.shape.unsummed:
+        lacking.append(missing_layout(server.shape.unsummed, server.shape.compressed))
+    elif server.bytes_per_token is None:
         lacking.append(missing_shape())
     if server.fact("mem_available_bytes") is None:
         lacking.append(Missing("free host memory", ("mem_available_bytes",), "/proc/meminfo of the host"))

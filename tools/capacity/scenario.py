@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from tools.capacity import graphs, pools, versions
 from tools.capacity.budget import HEADROOM_FLOOR_GIB, budget_sum
 from tools.capacity.concurrency import slots_per_request
-from tools.capacity.deployment import Deployment, missing_memory, missing_shape
+from tools.capacity.deployment import Deployment
 from tools.capacity.host import memory_limit
 from tools.capacity.host_pools import Kept, kept
+from tools.capacity.missing import missing_layout, missing_memory, missing_shape
 from tools.capacity.shape import Heads, ModelShape
 from tools.capacity.state_budget import rule_of
 from tools.capacity.sums import GB, GIB, MIB, Missing, Sum, weakest
@@ -299,12 +300,8 @@ def _missing(server: Deployment) -> tuple[Missing, ...]:
     found = []
     if server.shape is None:
         found.append(missing_shape())
-    elif server.shape.compressed:
-        found.append(
-            Missing(
-                "bytes per token of a compressed cache", ("kv_pool_gib",), "the server's own bytes_per_full_token line"
-            )
-        )
+    elif server.shape.unsummed:
+        found.append(missing_layout(server.shape.unsummed, server.shape.compressed))
     if server.before_gib is None or server.after_gib is None:
         found.append(missing_memory())
     if server.fraction is None:

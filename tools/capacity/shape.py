@@ -38,6 +38,15 @@ _LEFT_OUT: Mapping[str, Config] = {
     },
     "qwen2": {"num_hidden_layers": 32, "num_attention_heads": 32, "hidden_size": 4096, "vocab_size": 151936},
 }  # fmt: skip
+_COMPRESSED = "compressed attention"
+# Layouts that are known not to be the sum of heads or latent rows, by the key that tells them.
+_UNSUMMED: Mapping[str, str] = {
+    "compress_ratios": _COMPRESSED,
+    "cca_time0": "compressed convolutional attention",
+    "zaya_layers": "compressed convolutional attention",
+    "sconv_kernel_size": "two pools with short convolutions beside them",
+    "swa_kv_lora_rank": "MLA with sliding-window layers of a rank of their own",
+}
 _KV_HEAD_KEYS = ("n_head_kv", "num_kv_heads", "num_key_value_heads", "multi_query_group_num", "num_attention_groups")
 
 
@@ -102,7 +111,7 @@ class ModelShape:
     """What a model keeps. `full` are the layers whose cache grows with the context.
 
     `sliding` are windowed layers with a pool of their own where the version makes one (else they count as full, see
-    `for_version`). `compressed` marks models for which the server prints its own bytes per token.
+    `for_version`). `unsummed` names a layout whose bytes do not follow from `full` and `sliding`, empty for all others.
     """
 
     architectures: tuple[str, ...]
@@ -120,10 +129,15 @@ class ModelShape:
     index_bytes: int
     index_compressed: bool
     vision: Vision | None
-    compressed: bool
+    unsummed: str
     opted_in: bool
     experts: bool
     attention_weight_elements: int
+
+    @property
+    def compressed(self) -> bool:
+        """Whether the server prints its own bytes per token."""
+        return self.unsummed == _COMPRESSED
 
     @property
     def latent(self) -> bool:
@@ -134,6 +148,8 @@ class ModelShape:
         """The class of cache in the field's words."""
         if self.compressed:
             return "compressed attention (the server prints its own bytes per token)"
+        if self.unsummed:
+            return f"{self.unsummed} (no sum here; the printed pool tells its bytes per token)"
         name = "MLA" if self.latent else _heads_name(self)
         if self.indexer:
             name += " with a sparse indexer"
@@ -161,7 +177,7 @@ class ModelShape:
     def _read(cls, config: Config, draft: bool) -> ModelShape:
         text = text_part(config)
         layers = _layers(text)
-        heads = _number(text, "num_attention_heads", "n_head", "n_heads")
+        heads = _number(text, "num_attention_heads", "n_head", "n_heads", "encoder_attention_heads")
         hidden = _number(text, "hidden_size", "n_embd", "d_model")
         names = tuple(str(name) for name in config.get("architectures") or text.get("architectures") or ())
         if draft:
@@ -185,7 +201,7 @@ class ModelShape:
             index_bytes=0 if draft else _index_bytes(text, full),
             index_compressed=bool(text.get("indexer_compress_ratio")),
             vision=_vision(config),
-            compressed="compress_ratios" in text,
+            unsummed=_unsummed(text),
             opted_in=bool(text.get("is_hybrid_swa")),
             experts=any(text.get(key) for key in ("n_routed_experts", "num_experts", "num_local_experts")),
             attention_weight_elements=_attention_weights(text, full, heads, hidden),
@@ -239,6 +255,10 @@ def text_part(config: Config) -> Config:
     return config
 
 
+def _unsummed(text: Config) -> str:
+    return next((name for key, name in _UNSUMMED.items() if text.get(key) is not None), "")
+
+
 def _heads_name(shape: ModelShape) -> str:
     kv_heads = shape.full.kv_heads if isinstance(shape.full, Heads) else 1
     name = "MHA" if kv_heads == shape.attention_heads else "GQA"
@@ -269,6 +289,10 @@ def _kept_layers(text: Config, names: tuple[str, ...], layers: int, state: State
     if isinstance(listed, list) and state:
         return sum(kind in ("attention", "full_attention") for kind in listed[:layers])
     kept = layers - state.layers if state and not state.beside_attention else layers
+    if "WhisperForConditionalGeneration" in names:
+        # Each decoder layer attends twice, and the encoder's get a cache that nothing fills
+        # (sglang 0.5.9 srt/configs/model_config.py:669).
+        return int(text.get("encoder_layers") or 0) + 2 * int(text.get("decoder_layers") or layers)
     if any(name.startswith("LongcatFlash") for name in names):
         return 2 * kept  # each of its layers attends twice
     return kept * int(text.get("loop_num") or text.get("num_loops") or 1)

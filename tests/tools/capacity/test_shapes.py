@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.tools.capacity.boxes import KIMI
-from tools.capacity import Card, ModelShape, automatic_fraction, versions
+from tools.capacity import (
+    Card,
+    Cards,
+    HostBudget,
+    ModelShape,
+    Report,
+    assume,
+    automatic_fraction,
+    host_budget,
+    versions,
+)
 from tools.capacity.errors import ConfigUnreadable
 from tools.capacity.pools import Layout, budget_bytes_per_token, full_bytes_per_token, sliding_bytes_per_token
 from tools.capacity.shape import Vision
+from transcripts.facts import Fact, Facts
 
 LLAMA = {
     "architectures": ["LlamaForCausalLM"], "num_hidden_layers": 32, "num_attention_heads": 32,
@@ -179,6 +191,36 @@ def test_a_compressed_cache_is_left_to_the_servers_own_figure() -> None:
     assert "prints its own" in found.kind
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("cca_time0", 2, "convolutional attention"),
+        ("sconv_kernel_size", 4, "short convolutions"),
+        ("swa_kv_lora_rank", 256, "rank of their own"),
+    ],
+)
+def test_a_layout_that_is_not_summed_is_said_and_left_to_the_printed_pool(key: str, value: int, said: str) -> None:
+    config = LLAMA | {key: value}
+    assert said in ModelShape.from_config(config).kind
+    found = assume(config, Cards.parse("1x80"), "0.5.23")
+    document = Report(found.middle, {}, None, (found.worst, found.best)).as_json()
+    assert any(said in entry["what"] for entry in document["missing"])
+    assert not any("shape" in entry["what"] for entry in document["missing"])
+    assert not [entry for entry in document["arithmetic"] if entry["name"] == "pool_tokens"]
+    seen = Facts(
+        [
+            Fact("version", "0.5.23", "", "observed", "E1"),
+            Fact("model_config", json.dumps(config), "", "observed", "E2"),
+            Fact("kv_pool", 100_000, "tokens", "observed", "E3"),
+            Fact("kv_pool_gib", 5.0, "GiB", "observed", "E3"),
+            Fact("mem_available_bytes", 400 << 30, "bytes", "observed", "E4"),
+        ]
+    )
+    host = host_budget(seen, 2.0)
+    assert isinstance(host, HostBudget)
+    assert host.per_rank_gb == pytest.approx(2 * 5.0 * (1 << 30) / 1e9, rel=1e-3)
+
+
 def test_context_lengths_with_and_without_scaling() -> None:
     assert shape(KIMI).context_len == 262144
     assert shape(LLAMA | {"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}).context_len == 131072
@@ -311,6 +353,9 @@ MINIMAX_M3 = plain(
         pytest.param(LING_2_5, Layout(), 8 * 576 * 2, id="Ling-2.5 by a list"),
         pytest.param(SALA, Layout(), 8 * 2 * 256 * 2, id="MiniCPM-SALA: mixers repeat"),
         pytest.param(GIGA, Layout(), 10 * 576 * 2, id="GigaChat 3.5: MLA with gated delta"),
+        pytest.param({"architectures": ["WhisperForConditionalGeneration"], "num_hidden_layers": 32, "d_model": 1280,
+                      "encoder_layers": 32, "decoder_layers": 4, "encoder_attention_heads": 20}, Layout(),
+                     40 * 20 * 128 * 2, id="Whisper: decoder layers attend twice, the encoder's stand empty"),
         pytest.param(plain("NanbeigeForCausalLM", 32, 32, 8, 4096, num_loops=2), Layout(), 64 * 8 * 256 * 2,
                      id="layers that run twice"),
     ],
