@@ -5,10 +5,10 @@ files, looking into SGLang's tree, judging causes, or a figure without its formu
 """
 
 from tools.capacity.assumed import Assumed, Cards, assume
-from tools.capacity.budget import GpuBudget, Step, gpu_budget
 from tools.capacity.concurrency import Concurrency, Limit, Mix, Slots, concurrency, slots_for
 from tools.capacity.deployment import Deployment
 from tools.capacity.fraction import Card, automatic_fraction
+from tools.capacity.gpu import GpuBudget, Step, gpu_budget
 from tools.capacity.graphs import GraphGrowth, graph_growth
 from tools.capacity.host import HostBudget, host_budget
 from tools.capacity.levers import Lever, levers

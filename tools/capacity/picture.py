@@ -11,7 +11,7 @@ from html import escape
 from textwrap import wrap
 from typing import Final
 
-from tools.capacity.budget import GpuBudget
+from tools.capacity.gpu import GpuBudget
 from tools.capacity.levers import Lever
 
 # name, sign in the terminal, colour by day and by night

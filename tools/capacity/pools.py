@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from math import floor
 
 from tools.capacity import versions
-from tools.capacity.shape import Heads, Indexer, Latent, ModelShape
+from tools.capacity.indexer import Indexer
+from tools.capacity.shape import Heads, Latent, ModelShape
 from tools.capacity.sums import GB, GIB
 
 # Bytes per stored element; FP4 keeps one scale byte per 16 elements, MXFP8 one per 32.

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from textwrap import wrap
 from typing import Any
 
-from tools.capacity.budget import gpu_budget
 from tools.capacity.concurrency import Concurrency, Mix, Slots, concurrency, slots_for
+from tools.capacity.gpu import gpu_budget
 from tools.capacity.host import HostBudget, host_budget
 from tools.capacity.levers import Lever, levers
 from tools.capacity.picture import bars, terminal

@@ -13,6 +13,7 @@ from typing import Any
 
 from tools.capacity import versions
 from tools.capacity.errors import ConfigUnreadable
+from tools.capacity.indexer import Indexer, index_bytes_of, indexer_of
 from tools.capacity.state import StateShape, state_from_config
 
 Config = Mapping[str, Any]
@@ -83,19 +84,6 @@ class Latent:
 
     def copies(self, attn_tp: int) -> int:
         return attn_tp
-
-
-@dataclass(frozen=True, slots=True)
-class Indexer:
-    """Keys of a sparse-attention indexer: FP8 with one 4-byte scale per 128, on the layers that own one."""
-
-    head_dim: int
-    owners: int
-    layers: int
-
-    @property
-    def row_bytes(self) -> int:
-        return self.head_dim + self.head_dim // 128 * 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,11 +182,11 @@ class ModelShape:
             full=full,
             sliding=sliding,
             window=int(text.get("sliding_window") or text.get("attention_chunk_size") or 0),
-            indexer=_indexer(text, full),
+            indexer=indexer_of(text, full.layers) if isinstance(full, Latent) else None,
             state=state,
             context_len=_context(text),
             element_bytes=4.0 if "float32" in str(text.get("torch_dtype") or text.get("dtype")) else 2.0,
-            index_bytes=0 if draft else _index_bytes(text, full),
+            index_bytes=0 if draft or isinstance(full, Latent) else index_bytes_of(text, full.layers),
             index_compressed=bool(text.get("indexer_compress_ratio")),
             vision=_vision(config),
             unsummed=_unsummed(text),
@@ -371,51 +359,6 @@ def _joined(full: Heads | Latent, sliding: Heads) -> Heads | Latent:
     if isinstance(full, Heads) and full.layers == 0:
         return sliding
     return replace(full, layers=full.layers + sliding.layers)
-
-
-def _indexer(text: Config, full: Heads | Latent) -> Indexer | None:
-    if not text.get("index_topk") or not text.get("index_head_dim") or not isinstance(full, Latent):
-        return None
-    owners = sum(not _shares_topk(text, layer) for layer in range(full.layers))
-    return Indexer(int(text["index_head_dim"]), owners, full.layers)
-
-
-def _index_bytes(text: Config, full: Heads | Latent) -> int:
-    """Keys of a sparse-attention indexer beside plain heads, of 2-byte elements: compressed in blocks on every full
-    layer (sglang 0.5.23 srt/mem_cache/qsa_kv_pool.py:59), or of one head on the sparse layers, with values where they
-    are not switched off (…/pool_configurator.py:384)."""
-    if isinstance(full, Latent):
-        return 0
-    ratio, width = text.get("indexer_compress_ratio"), text.get("indexer_head_dim")
-    if ratio and width:
-        return int(text.get("indexer_kv_heads") or 1) * int(width) * 2 // int(ratio) * full.layers
-    sparse = text.get("sparse_attention_config")
-    if not isinstance(sparse, Mapping) or not isinstance(sparse.get("sparse_attention_freq"), list):
-        return 0
-    off = sparse.get("sparse_disable_index_value") or []
-    rows = sum(
-        2 - bool(layer < len(off) and off[layer])
-        for layer, often in enumerate(sparse["sparse_attention_freq"])
-        if often
-    )
-    return rows * int(sparse.get("sparse_index_dim") or 0) * 2
-
-
-def _shares_topk(text: Config, layer: int) -> bool:
-    """Whether a layer reuses the top-k of an earlier one (sglang 0.5.23 srt/configs/model_config.py:488)."""
-    kinds = text.get("indexer_types")
-    if isinstance(kinds, list):
-        return layer < len(kinds) and kinds[layer] == "shared"
-    factor = int(text.get("cli_factor") or 1)
-    if factor > 1:
-        return layer % factor != 0
-    pattern = text.get("index_topk_pattern")
-    if pattern is not None:
-        return layer < len(pattern) and pattern[layer] == "S"
-    every = int(text.get("index_topk_freq") or 1)
-    offset = text.get("index_skip_topk_offset")
-    start = layer - int(offset) + 1 if offset is not None else layer - 1
-    return max(start, 0) % every != 0
 
 
 def _context(text: Config) -> int:
