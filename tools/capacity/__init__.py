@@ -11,7 +11,8 @@ from tools.capacity.fraction import Card, automatic_fraction
 from tools.capacity.gpu import GpuBudget, Step, gpu_budget
 from tools.capacity.graphs import GraphGrowth, graph_growth
 from tools.capacity.host import HostBudget, host_budget
-from tools.capacity.levers import Lever, levers
+from tools.capacity.lever import Lever
+from tools.capacity.levers import levers
 from tools.capacity.picture import Bar, bars, svg, terminal
 from tools.capacity.report import Report
 from tools.capacity.scoring import score

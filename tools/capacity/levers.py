@@ -3,51 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from tools.capacity import versions
 from tools.capacity.budget import HEADROOM_FLOOR_GIB, fraction_sum, headroom_gib, round_fraction_down, smallest_sum
 from tools.capacity.deployment import Deployment
 from tools.capacity.host import hicache_refused
+from tools.capacity.lever import Change, Lever, Move, marked
 from tools.capacity.scenario import Outcome, Scenarios, Settings, divides_attention
 from tools.capacity.shape import Latent
-from tools.capacity.sums import GIB, MIB, Missing, Sum
+from tools.capacity.sums import GIB, MIB, Missing
 from transcripts.facts import Facts
 
-Change = tuple[str, str | None, str | None]
 _CHUNK_MIB_PER_TOKEN = 1.5
 _SMALLEST_CHUNK = 2048
 _WORTHWHILE_RATIO = 1.2
 _NATIVE_FP8 = (8, 9)
 _RAM_UNKNOWN = "whether the host's memory takes it is not known: MemAvailable of /proc/meminfo tells"
-
-
-@dataclass(frozen=True, slots=True)
-class Lever:
-    """One lever or combination. `factor` compares device tokens with now, `running_factor` running requests,
-    `prefix_factor` tokens of cached prefixes. `fits` is None where it is not known.
-    `why_not` is empty where nothing speaks against it."""
-
-    name: str
-    changes: tuple[Change, ...]
-    tokens: int
-    longest_request: int
-    running: int | None
-    prefix_tokens: int
-    host_gb: float
-    factor: float
-    running_factor: float | None
-    prefix_factor: float
-    restart: bool
-    risk: str
-    fits: bool | None
-    binds: str
-    gpu_free_gib: float | None
-    pool_gib: float
-    sums: tuple[Sum, ...]
-    why_not: str
-    frontier: bool = False
 
 
 def levers(facts: Facts, catalogue_has: Callable[[str], bool] | None = None) -> tuple[Lever, ...] | tuple[Missing, ...]:
@@ -60,40 +33,7 @@ def levers(facts: Facts, catalogue_has: Callable[[str], bool] | None = None) -> 
     if scenarios.missing:
         return scenarios.missing
     has = catalogue_has or (lambda flag: flag != "--dcp-size" or versions.has_dcp(server.version))
-    return _marked(Catalogue(scenarios, has).all())
-
-
-def _marked(found: list[Lever]) -> tuple[Lever, ...]:
-    """Mark the sensible frontier: what fits and is not beaten in running requests, cached prefixes, longest request,
-    host memory and the cache's precision together. Of equals the one with the fewest changes."""
-
-    def worth(lever: Lever) -> tuple[float, ...]:
-        lossless = not any(flag == "--kv-cache-dtype" for flag, _, _ in lever.changes)
-        running = lever.tokens if lever.running is None else lever.running
-        return (running, lever.prefix_tokens, lever.longest_request, -lever.host_gb, lossless)
-
-    fitting = [(worth(lever), len(lever.changes)) for lever in found if lever.fits]
-
-    def beaten(lever: Lever) -> bool:
-        mine, changes = worth(lever), len(lever.changes)
-        return any(
-            all(a >= b for a, b in zip(other, mine, strict=True)) and (other != mine or fewer < changes)
-            for other, fewer in fitting
-        )
-
-    return tuple(replace(lever, frontier=lever.fits is True and not beaten(lever)) for lever in found)
-
-
-@dataclass(frozen=True, slots=True)
-class Move:
-    """A change of settings with its flags and its risk; moves compose into combinations."""
-
-    name: str
-    changes: tuple[Change, ...]
-    apply: Callable[[Settings], Settings]
-    risk: str
-    why_not: str = ""
-    unsupported: bool = False
+    return marked(Catalogue(scenarios, has).all())
 
 
 def _with_dcp(dcp: int, settings: Settings) -> Settings:

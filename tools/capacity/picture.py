@@ -12,7 +12,7 @@ from textwrap import wrap
 from typing import Final
 
 from tools.capacity.gpu import GpuBudget
-from tools.capacity.levers import Lever
+from tools.capacity.lever import Lever
 
 # name, sign in the terminal, colour by day and by night
 _PARTS: Final = (

@@ -9,7 +9,8 @@ from typing import Any
 from tools.capacity.concurrency import Concurrency, Mix, Slots, concurrency, slots_for
 from tools.capacity.gpu import gpu_budget
 from tools.capacity.host import HostBudget, host_budget
-from tools.capacity.levers import Lever, levers
+from tools.capacity.lever import Lever
+from tools.capacity.levers import levers
 from tools.capacity.picture import bars, terminal
 from tools.capacity.sums import GB, Missing, Sum
 from tools.capacity.whatif import what_if

@@ -10,7 +10,8 @@ from tools.capacity.deployment import Deployment
 from tools.capacity.errors import SettingRefused
 from tools.capacity.host import hicache_refused
 from tools.capacity.host_pools import kept_now
-from tools.capacity.levers import Catalogue, Change, Lever, Move
+from tools.capacity.lever import Change, Lever, Move
+from tools.capacity.levers import Catalogue
 from tools.capacity.scenario import Scenarios, Settings, divides_attention
 from tools.capacity.sums import GB, Missing
 from transcripts.facts import Facts
