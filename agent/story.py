@@ -49,14 +49,18 @@ class Series:
 
 def series(case: Case) -> Series:
     """Running, queued and usage over time."""
+    likely = sorted(
+        (item for item in case.evidence.values() if _DECODE in item.text),
+        key=lambda item: item.text.count(_DECODE),
+        reverse=True,
+    )
+    if not likely:
+        return Series()
     from tools.host.parsers import series as parsed
 
-    likely = sorted(case.evidence.values(), key=lambda item: item.text.count(_DECODE), reverse=True)
     name = ""
     points: tuple[Any, ...] = ()
     for item in likely:
-        if _DECODE not in item.text:
-            break
         points = tuple(p for p in parsed(item) if p.kind == "decode" and None not in (p.seconds, p.running))
         if points:
             name = item.id
