@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import io
 import os
 import sys
 from collections.abc import Mapping
@@ -94,6 +95,7 @@ def evaluate() -> None:
 def main() -> NoReturn:
     """Run the program; exits with the code that the README documents, and never with a traceback."""
     gc.set_threshold(*COLLECTED_AFTER)
+    _streams_made_whole()
     try:
         result: Any = cli.main(standalone_mode=False)
         sys.stdout.flush()
@@ -123,6 +125,16 @@ def main() -> NoReturn:
     except Exception as error:  # noqa: BLE001  the last line of defence: a bug is said in one line, its trace is kept
         _bug(error)
     _leave(result if isinstance(result, int) else 0)
+
+
+def _streams_made_whole() -> None:
+    """A standard stream that was closed reads and writes nothing; one that cannot hold a character shows another."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8"))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def _bug(error: Exception) -> NoReturn:

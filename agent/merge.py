@@ -128,7 +128,7 @@ def _hicache_row(budget: capacity.HostBudget, cited: list[str], running: float |
         "host_gb": round(budget.total_gb, 1),
         "fits": budget.fits,
         "restart": True,
-        "risk": "; ".join(budget.warnings) or "host memory is pinned at start, which takes minutes",
+        "risk": "; ".join((*budget.warnings, "host memory is pinned at start, which takes minutes")),
         "why_not": "" if budget.fits else f"over {budget.limit_bytes / 1e9:.1f} GB ({budget.limit_from})",
         "own_check_passes": budget.own_check_passes,
         "largest_ratio": budget.largest_ratio,

@@ -49,16 +49,24 @@ def demo(name: str | None, listing: bool, recorded: Path | None, complaint: str,
     """Serve a recorded host over SSH on loopback and diagnose it like any other (default: slots)."""
     from tools.host import recorded as recordings
 
-    names = dict(recordings.names())
     if listing:
-        for each, title in names.items():
+        for each, title in recordings.names():
             click.echo(f"{each:<8} {title}")
         return 0
-    if name is not None and name not in names:
+    if recorded:
+        target = {"kind": "recorded", "recording": str(recorded.resolve()), "host": f"recorded:{recorded.name}"}
+        return _start(target, complaint, options)
+    return _start(_recorded(name or "slots"), complaint, options)
+
+
+def _recorded(name: str) -> Json:
+    """A recorded host that ships with the program, as a target. Raises UsageError for a name that none has."""
+    from tools.host import recorded as recordings
+
+    names = [each for each, _ in recordings.names()]
+    if name not in names:
         raise UsageError(f"no recorded host is named {name!r}.", f"There are: {', '.join(names)}.")
-    recording = str(recorded.resolve()) if recorded else name or "slots"
-    label = recorded.name if recorded else recording
-    return _start({"kind": "recorded", "recording": recording, "host": f"recorded:{label}"}, complaint, options)
+    return {"kind": "recorded", "recording": name, "host": f"recorded:{name}"}
 
 
 @click.command()
@@ -157,7 +165,7 @@ def chat(
     settings = load_settings(model_of(model, model_from_host))
     target: Json | None = None
     if recording:
-        target = {"kind": "recorded", "recording": recording, "host": f"recorded:{recording}"}
+        target = _recorded(recording)
         complaint = complaint or COMPLAINT
     elif identity is None:
         target = _target(hosts, bundle)

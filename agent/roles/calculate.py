@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from agent import sums
@@ -14,6 +14,7 @@ from transcripts.facts import Facts
 
 COMBINED_TOLD: Final = 4
 SINGLE_TOLD: Final = 9
+LONGEST_RESERVED: Final = 4096  # tokens; sglang clips what a client asks for to this when it admits
 
 
 def calculated(facts: Facts, what: str, value: float | None) -> str:
@@ -21,7 +22,7 @@ def calculated(facts: Facts, what: str, value: float | None) -> str:
     if what in SUMS:
         return SUMS[what](facts, value)
     if what in LEVERS:
-        return _levers(facts, LEVERS[what])
+        return _levers(facts, LEVERS[what], requests=value)
     raise ToolRefused(f"nothing is calculated under {what!r}.", f"There are: {', '.join([*SUMS, *LEVERS])}.")
 
 
@@ -67,6 +68,78 @@ def _slots(facts: Facts, value: float | None) -> str:
     return "\n".join(said)
 
 
+def _lengths(facts: Facts, mix: capacity.Mix, text: str) -> str:
+    """How many requests of given lengths the pool carries, and what the admission lets in."""
+    walls = capacity.concurrency(facts, mix)
+    if not isinstance(walls, capacity.Concurrency):
+        return f"That cannot be worked out yet. Missing: {sums.lacking(walls)}"
+    sources = _sources(tuple(limit.sum for limit in walls.limits))
+    pool = next((limit for limit in walls.limits if limit.name == "pool"), None)
+    said = [f"{text}: the pool carries about {int(pool.requests)} at once [{sources}]."] if pool is not None else []
+    limited = [f"{limit.name} {int(limit.requests)}" for limit in walls.limits]
+    said.append(f"What binds first is the {walls.binds}, of {', '.join(limited)} in each pool [{sources}].")
+    said += [
+        f"{limit.sum.line()} [{sources}]." for limit in walls.limits if limit.name in ("pool", "admission reserve")
+    ]
+    return "\n".join(said)
+
+
+def _prompt_tokens(facts: Facts, value: float | None) -> str:
+    """Requests that hold so many tokens, before their answers are counted."""
+    tokens = value or 0.0
+    said = _lengths(facts, capacity.Mix(tokens, 0.0), f"Requests of {amount(tokens)} tokens before their answers")
+    asking = capacity.concurrency(facts, capacity.Mix(tokens, 0.0, LONGEST_RESERVED))
+    if isinstance(asking, capacity.Concurrency):
+        reserve = next(limit for limit in asking.limits if limit.name == "admission reserve")
+        said += (
+            f"\nWhere clients ask for answers of {amount(LONGEST_RESERVED)} tokens or more, the admission reserve "
+            f"lets in {int(reserve.requests)} [{_sources((reserve.sum,))}]."
+        )
+    return said
+
+
+def _max_tokens(facts: Facts, value: float | None) -> str:
+    """What clients ask for as the longest answer: what the scheduler reserves for it, and what it takes if it comes."""
+    held = facts.number("tokens_per_request")
+    if held is None or not value:
+        return f"That cannot be worked out yet. Missing: {sums.lacking(_slots_missing(facts))}"
+    asked = _lengths(
+        facts, capacity.Mix(held, 0.0, int(value)), f"Requests of the length seen that ask for {amount(value)}"
+    )
+    early = capacity.slots_for(facts, max_new=int(value))
+    if isinstance(early, capacity.Slots):
+        told = f"In the first 600 decode steps after idle the admission reserve lets in {int(early.reserve.value)}"
+        asked += f"\n{told}; it counts 4,096 of what is asked at most [{_sources((early.reserve,))}]."
+    grown = _lengths(
+        facts, capacity.Mix(held, value), "If every answer really gets that long, half of it held on average"
+    )
+    return f"{asked}\n{grown.splitlines()[0]}"
+
+
+def _slots_missing(facts: Facts) -> tuple[capacity.Missing, ...]:
+    slots = capacity.slots_for(facts)
+    return () if isinstance(slots, capacity.Slots) else slots
+
+
+def _room(facts: Facts, _value: float | None) -> str:
+    """How many more requests fit than run, which is no count of users."""
+    slots, running = capacity.slots_for(facts), facts.get("running_p50", "") or facts.get("running_p50")
+    if not isinstance(slots, capacity.Slots) or running is None:
+        return f"That cannot be worked out yet. Missing: {sums.lacking(_slots_missing(facts)) or 'how many run'}"
+    sources = _sources(slots.sums)
+    waiting = facts.get("queue_p50", "") or facts.get("queue_p50")
+    now = f"{amount(running.value)} run" + (f" and {amount(waiting.value)} wait" if waiting is not None else "")
+    limit = f" under a limit of {slots.limit}" if slots.limit is not None else ""
+    more = slots.value - int(float(running.value))
+    verdict = f"{more} more than run" if more > 0 else "no more than run"
+    return (
+        f"{now}{limit} [{running.source}].\n"
+        f"Nine tenths of the pool carry {slots.value} requests of the length seen, {verdict}; all of it "
+        f"{slots.wall * slots.groups} [{sources}].\n"
+        f"How many users that is, nothing that was looked at counts: one may have several requests open [{sources}]."
+    )
+
+
 def _gpu_memory(facts: Facts, _value: float | None) -> str:
     budget = capacity.gpu_budget(facts)
     if not budget.steps:
@@ -94,8 +167,9 @@ def _fraction(facts: Facts, value: float | None) -> str:
     return f"{value:g} {verdict} {bound}\n{told}"
 
 
-def _levers(facts: Facts, wanted: tuple[str, ...], *, alone: bool = False) -> str:
-    """Each lever by itself with what it risks, then in a line what it comes to beside others."""
+def _levers(facts: Facts, wanted: tuple[str, ...], *, alone: bool = False, requests: float | None = None) -> str:
+    """Each lever by itself with what it risks, then in a line what it comes to beside others; `requests`: with so many
+    running."""
     levers = capacity.levers(facts)
     lacking = [lever for lever in levers if not isinstance(lever, capacity.Lever)]
     if lacking:
@@ -109,6 +183,8 @@ def _levers(facts: Facts, wanted: tuple[str, ...], *, alone: bool = False) -> st
         asked = [lever for lever in asked if {flag for flag, _, _ in lever.changes} == set(wanted)]
     single = [lever for lever in asked if " + " not in lever.name and (lever.changes or not wanted)]
     lines = [f"{_lever(lever)} [{_sources(lever.sums)}]." for lever in single[:SINGLE_TOLD]]
+    if requests is not None:
+        lines += _with_so_many(facts, single, requests)
     combined = [lever for lever in asked if " + " in lever.name]
     if combined:
         best = sorted(combined, key=lambda lever: (not lever.fits, -(lever.factor or 0)))[:COMBINED_TOLD]
@@ -118,6 +194,22 @@ def _levers(facts: Facts, wanted: tuple[str, ...], *, alone: bool = False) -> st
             f"Together with others: {told}{more}; what each risks stands with the options [{_sources(best[0].sums)}]."
         )
     return "\n".join(lines) or "No such lever is legal here, or what it needs was not seen."
+
+
+def _with_so_many(facts: Facts, levers: list[capacity.Lever], requests: float) -> Iterator[str]:
+    """What share of each lever's pool so many running requests hold; the slots come as a flag of their own."""
+    held = facts.number("tokens_per_request")
+    for lever in levers:
+        if held is not None and lever.tokens:
+            share = requests * held / lever.tokens
+            verdict = (
+                "which fits" if share <= 0.92 else "which is past it" if share > 1 else "which leaves hardly any room"
+            )
+            yield (
+                f"With {amount(requests)} running at {amount(held)} tokens each, {share:.2f} of the pool of "
+                f"{lever.name} is held, {verdict}; it takes --max-running-requests {amount(requests)} too "
+                f"[{_sources(lever.sums)}]."
+            )
 
 
 def _lever(lever: capacity.Lever) -> str:
@@ -148,6 +240,9 @@ SUMS: Final[Mapping[str, Callable[[Facts, float | None], str]]] = {
     "hicache_ratio": _ratio,
     "hicache_size": _size,
     "running_requests": _slots,
+    "prompt_tokens": _prompt_tokens,
+    "max_tokens": _max_tokens,
+    "room": _room,
     "gpu_memory": _gpu_memory,
     "fraction": _fraction,
 }

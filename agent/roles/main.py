@@ -53,8 +53,11 @@ class ProposeArguments(Arguments):
 
 
 class CalculateArguments(Arguments):
-    what: str = Field(description="hicache_ratio, hicache_size, running_requests, gpu_memory or levers")
-    value: float | None = Field(None, description="the ratio, GB per rank, or number of requests")
+    what: str = Field(
+        description="hicache_ratio, hicache_size, running_requests, prompt_tokens, max_tokens, room, "
+        "gpu_memory or levers"
+    )
+    value: float | None = Field(None, description="the ratio, GB per rank, number of requests, or tokens")
 
 
 class FlagArguments(Arguments):

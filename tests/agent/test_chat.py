@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 from agent.chat_completion import configured_hosts
-from tests.program import sglscout
+from tests.program import ROOT, command, environment, sglscout
 from tests.terminal import Terminal, terminal
 from transcripts.store import Store
 
@@ -164,6 +165,26 @@ def test_a_host_that_is_not_there_is_said_and_leaves_its_exit_code(tmp_path: Pat
     done = sglscout(tmp_path, "chat", "--host", "nobody@127.0.0.1:9", stdin="it is slow\n")
     assert done.exit == 4
     assert "127.0.0.1" in done.out
+
+
+def test_a_recorded_host_that_there_is_none_of_is_said_before_anything_is_read(tmp_path: Path) -> None:
+    done = sglscout(tmp_path, "chat", "--demo", "nosuch")
+    assert done.exit == 2
+    assert "no recorded host is named 'nosuch'" in done.err
+
+
+def test_streams_that_are_closed_or_narrow_end_no_command(tmp_path: Path) -> None:
+    words = "exec " + " ".join(command("chat", "--demo", "slots")) + " <&-"
+    closed = subprocess.run(
+        ["sh", "-c", words], env=environment(tmp_path), cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (closed.returncode, closed.stderr) == (0, "")
+    narrow = subprocess.run(
+        command("policy", "ls “x”"), env=environment(tmp_path) | {"PYTHONIOENCODING": "ascii"}, cwd=ROOT,
+        capture_output=True, check=False,
+    )  # fmt: skip
+    assert b"ls ?x?" in narrow.stdout
+    assert b"a bug" not in narrow.stderr
 
 
 def test_no_colour_where_it_is_not_wanted(tmp_path: Path) -> None:

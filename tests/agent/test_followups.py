@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from agent.case import Case
 from agent.commands.diagnose import COMPLAINT
 from agent.document import document
 from agent.grounding import commands_of
+from agent.models.playbook.followup import answered
 from agent.run import Run, start
 from agent.session import Session
 from agent.settings import Settings, load_settings
@@ -125,16 +127,82 @@ QUESTIONS = [
     ("whats wrong", ["speculative decoding set a default limit"]),
     ("what would you do", ["--max-running-requests to 72"]),
     ("what next", ["80 requests"]),
+    # about what it does beside helping
+    ("will latency get worse", ["each one gets slower", "not promised"]),
+    ("how much faster", ["no gain in speed is promised", "runs 72"]),
+    ("does hicache slow things down", ["accept length can fall", "takes minutes"]),
+    ("how long does pinning take", ["358 gb", "was not seen here"]),
+    ("does speculative decoding even help us", ["2.41", "was not measured"]),
+    ("will the answers get worse", ["nothing that was read says that answers change"]),
+    ("is it safe", ["srt/server_args.py:3145", "4.68 gib", "48 requests ran", "how do i undo this"]),
+    ("can i wait until morning", ["nothing of it is lost", "17 waited", "not promised"]),
+    ("waht happens if it ooms", ["on-failure", "4.68 gib"]),
+    ("what if host ram runs out", ["396.0 gib", "the kernel kills a process"]),
+    ("will 72 need more gpu memory for cuda graphs?", ["graphs: 1.48 gib", "batches up to 48", "4.65"]),
+    ("does fp8 work on rtx pro 6000", ["backend in force is triton", "rtx pro 6000", "not known"]),
+    # lengths, users, several at once
+    ("what if users send 8k prompts", ["carries about 19", "admission reserve"]),
+    ("what if max_tokens is 8000 for everybody", ["66.87", "lets in 32", "carries about 26"]),
+    ("what if prompts are twice as long", ["3,959", "carries about 40"]),
+    ("how many more users can I take", ["24 more than run", "17 wait", "nothing that was looked at counts"]),
+    ("both fp8 and 96", ["fp8 kv cache: 318,418", "with 96 running", "0.60 of the pool"]),
+    ("can i get it without fp8", ["fp8 is no part", "dp attention, dp 4"]),
+    ("is 72 too aggressive", ["0.9 of 159,209"]),
+    # how it stands now
+    ("is hicache on now?", ["--enable-hierarchical-cache is off"]),
+    ("what is the page size", ["--page-size is 1"]),
+    ("which port?", ["30,000"]),
+    ("how many tokens per second", ["2,485.58"]),
+    ("which gpu is the worst", ["gpu1 is the fullest", "4,795"]),
+    ("what does mem-fraction-static do", ["fraction of the memory", "srt/server_args.py"]),
+    ("with write_back?", ["--hicache-write-policy", "at eviction"]),
+    ("which unit is it", ["sglang-kimi.service starts it", "zz-sglscout.conf"]),
+    ("is it the model or the server", ["capacity.spec_default_cap", "not in the model"]),
+    ("what else could it be", ["spec_v2_tool_serialisation", "ruled out"]),
+    ("is something else broken?", ["spec_v2_tool_serialisation"]),
+    ("show evidence", ["e1 complaint", "30 looks"]),
+    # on the restart
+    ("can I set it at runtime", ["read at start only"]),
+    ("is a restart really needed", ["read at start only"]),
+    ("do i need to drain first", ["48 requests ran", "look again"]),
+    ("what will I see in the log after restart", ["max_running_requests=72"]),
+    ("how can I see that it works", ["max_running_requests=72"]),
+    ("how do I restart it", ["systemctl restart sglang-kimi.service"]),
+    ("so what now", ["--max-running-requests to 72"]),
+    ("does this work on 0.5.16?", ["checked against 0.5.9", "sglscout upgrade 0.5.9 0.5.16"]),
+    # in German
+    ("wie lange dauert der Neustart", ["about 319 s"]),
+    ("warum 48", ["48 requests", "max_running_requests = 48"]),
+    ("was soll ich tun", ["--max-running-requests to 72"]),
+    ("ist das sicher", ["srt/server_args.py:3145", "48 requests ran"]),
+    ("wie mache ich das rückgängig", ["zz-sglscout.conf"]),
+    ("kann das bis morgen warten", ["nothing of it is lost"]),
+    ("was passiert mit laufenden Anfragen", ["48 requests ran"]),
+    ("wie viele Nutzer gehen noch", ["24 more than run"]),
 ]
 LINES = 10  # of an answer, beside commands and the steps of a GPU's memory
 LONG = ("where are the other 9 GB?", "where does the memory of a gpu go?")
 
 
+Talk = tuple[Settings, Session]
+
+
 @pytest.fixture(scope="module")
-def talk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Settings, Session]]:
+def talk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Talk]:
     """The case of `slots`, diagnosed once and kept open."""
+    yield from _diagnosed(tmp_path_factory, HOSTS[0])
+
+
+@pytest.fixture(scope="module", params=["kv", "prefix"])
+def other(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Talk]]:
+    """The cases whose cause, and so whose change, is another."""
+    for talk in _diagnosed(tmp_path_factory, request.param):
+        yield request.param, talk
+
+
+def _diagnosed(tmp_path_factory: pytest.TempPathFactory, name: str) -> Iterator[Talk]:
     settings = Settings(tmp_path_factory.mktemp("home"), load_settings("playbook").cache, "", "", "")
-    session = start(settings, {"kind": "recorded", "recording": HOSTS[0], "host": "recorded:slots"}, COMPLAINT)
+    session = start(settings, {"kind": "recorded", "recording": name, "host": f"recorded:{name}"}, COMPLAINT)
 
     async def work() -> None:
         run = Run.on(settings, session, lambda *_: None)
@@ -177,6 +245,35 @@ def test_it_is_answered_from_the_case(talk: tuple[Settings, Session], question: 
     assert case.concluded.exit == 0
 
 
+OF_OTHERS = {
+    "kv": [
+        ("can i get it without fp8", ["without it: dp attention, dp 4: 2.59x"]),
+        ("will quality suffer", ["compare answers on your own prompts"]),
+        ("does fp8 work on rtx pro 6000", ["triton", "not known", "srt/server_args.py:3080"]),
+        ("how many more users can I take", ["no more than run", "14 wait"]),
+        ("is fp8 on", ["--kv-cache-dtype is set: auto", "what is recommended: set --kv-cache-dtype to fp8_e4m3"]),
+        ("both fp8 and 96", ["2.33 of the pool", "past it"]),
+        ("can I set it at runtime", ["--kv-cache-dtype, --mem-fraction-static are read at start only"]),
+    ],
+    "prefix": [
+        ("does hicache slow things down", ["accept length can fall", "takes minutes"]),
+        ("is hicache on now?", ["--enable-hierarchical-cache is off", "switched on"]),
+        ("can i get it without hicache", ["without it: "]),
+        ("what will I see in the log after restart", ["allocating … gb host memory"]),
+        ("how long does pinning take", ["358 gb", "was not seen here"]),
+    ],
+}
+
+
+def test_another_case_is_another_answer(other: tuple[str, Talk]) -> None:
+    name, talk = other
+    for question, words in OF_OTHERS[name]:
+        text, case = _ask(talk, question)
+        assert [word for word in words if word not in text.lower()] == [], f"{question}: {text}"
+        assert case.concluded is not None
+        assert case.concluded.exit == 0
+
+
 def test_commands_of_an_answer_stand_alone_on_their_lines(talk: tuple[Settings, Session]) -> None:
     for question, wanted in (("how do I undo this", "rollback"), ("what flag do I change", "stages")):
         text, case = _ask(talk, question)
@@ -190,7 +287,9 @@ def test_commands_of_an_answer_stand_alone_on_their_lines(talk: tuple[Settings, 
 
 UNANSWERABLE = [
     "what is the weather in Oslo?", "who won the cup", "asdf", "write me a poem", "how much does an h100 cost",
-    "delete all logs", "thanks",
+    "delete all logs", "thanks", "how hot are the gpus", "is my model too big", "can we serve a second model on it",
+    "when was the last crash", "is my api key safe", "what is the queue time", "did it oom before",
+    "wie wird das Wetter",
 ]  # fmt: skip
 
 
@@ -199,6 +298,9 @@ def test_what_it_cannot_answer_it_says(talk: tuple[Settings, Session], question:
     text, case = _ask(talk, question)
     assert "There is no answer to that from this case" in text
     assert "[E" not in text
+    offered = re.findall(r"“([^”]*)”", text)
+    assert len(offered) == 3
+    assert [each for each in offered if not answered(talk[1].case, each)] == []
     concluded = case.concluded
     assert concluded is not None
     assert concluded.exit == 3
@@ -226,6 +328,8 @@ def test_a_question_to_a_task_is_answered_from_its_findings(tmp_path: Path) -> N
     assert "task_id" not in asked.out
     flag = sglscout(tmp_path, "resume", task, "what about --page-size")
     assert "number of tokens in a page" in flag.out
+    about_ram = next(each["id"] for each in made["tasks"] if "RAM" in each["description"])
+    assert sglscout(tmp_path, "resume", about_ram, "default of max running requests").exit == 3
     nothing = sglscout(tmp_path, "resume", task, "who won the cup")
     assert nothing.exit == 3
     assert "Its findings are about --max-running-requests" in " ".join(nothing.out.split())

@@ -64,8 +64,11 @@ class Concurrency:
     limits: tuple[Limit, ...]
 
 
-def slots_for(facts: Facts, share: float = 0.9) -> Slots | tuple[Missing, ...]:
-    """The limit that fills `share` of the pool at the observed tokens per request, and the walls after it."""
+def slots_for(facts: Facts, share: float = 0.9, max_new: int = 0) -> Slots | tuple[Missing, ...]:
+    """The limit that fills `share` of the pool at the observed tokens per request, and the walls after it.
+
+    `max_new`: tokens that clients ask for as the longest answer, 0 where that is not known.
+    """
     server = Deployment(facts)
     pool, held = server.pool_tokens, server.tokens_per_request
     lacking = ((missing_pool(),) if pool is None else ()) + ((missing_load(),) if held is None else ())
@@ -94,7 +97,7 @@ def slots_for(facts: Facts, share: float = 0.9) -> Slots | tuple[Missing, ...]:
         limit=None if server.running_limit is None else int(server.running_limit.value) * groups,
         covered_by_graphs=None if graphs is None else graphs >= per_rank,
         sums=(slot_sum, wall_sum),
-        reserve=reserve_sum(server, pool, held, 0),
+        reserve=reserve_sum(server, pool, held, max_new),
     )
 
 

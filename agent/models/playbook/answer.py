@@ -37,7 +37,7 @@ def cited(text: str, references: Any, case: Case) -> str:
 
 def _one_sentence(text: str) -> str:
     """The text without an end in its middle, so that its references stand for all of it; quotations stay."""
-    pieces = _QUOTED.split(text.strip().rstrip("."))
+    pieces = _QUOTED.split(text.strip().rstrip(".").replace("...", "…"))
     return "".join(piece if index % 2 else _ENDS.sub("; ", piece) for index, piece in enumerate(pieces))
 
 

@@ -47,6 +47,9 @@ def _about(case: Case, question: str) -> list[Finding]:
     found = case.reports[case.opened.id].findings if case.opened.id in case.reports else ()
     ranked = [(len(wanted & _words(finding)), finding) for finding in found]
     best = max((score for score, _ in ranked), default=0)
+    named = set(_FLAG.findall(question)) & {finding.subject for finding in found}
+    if not named and 2 * best <= len(wanted):  # what shares no more than half of the words is about something else
+        return []
     least = max(1, (best + 1) // 2)
     held = sorted((row for row in ranked if row[0] >= least), key=lambda row: -row[0])
     return [finding for _, finding in held[:FINDINGS_TOLD]]

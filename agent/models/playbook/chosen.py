@@ -57,17 +57,17 @@ def _against(case: Case, flag: str, word: str) -> Iterator[str]:
     for refused in advised.refused if advised else ():
         if flag in refused["what"]:
             yield cited(f"Refused: {refused['what']}: {refused['reason']}", sources(case), case)
-    for row in _alone(case, word)[:2]:
-        yield cited(_in_short(row), row.get("evidence", ()), case)
+    for row in alone(case, word)[:2]:
+        yield cited(in_short(row), row.get("evidence", ()), case)
 
 
-def _alone(case: Case, word: str) -> list[Json]:
+def alone(case: Case, word: str) -> list[Json]:
     """Rows of an option by itself: those with figures, else what the source tells of it."""
-    rows = [row for row in _options(case) if word in row["name"].lower() and not row.get("combined")]
+    rows = [row for row in options_of(case) if word in row["name"].lower() and not row.get("combined")]
     return [row for row in rows if row.get("running_factor") is not None] or rows[:1]
 
 
-def _in_short(row: Json) -> str:
+def in_short(row: Json) -> str:
     """An option's figures, then what speaks against it."""
     if row.get("prefix_factor"):
         return hicache_in_short(row)
@@ -102,19 +102,19 @@ def together(case: Case, found: Found) -> str:
     named = [word for pattern, _, word in ALIASES if re.search(pattern, found.string)]
     if len(named) < 2:
         return ""
-    rows = [row for row in _options(case) if all(word in row["name"].lower() for word in named)]
+    rows = [row for row in options_of(case) if all(word in row["name"].lower() for word in named)]
     rows.sort(key=lambda row: row["name"].count(" + "))
-    lines = [cited(_in_short(row), row.get("evidence", ()), case) for row in rows[:2]]
+    lines = [cited(in_short(row), row.get("evidence", ()), case) for row in rows[:2]]
     if not lines:
         lines.append(cited(f"{' and '.join(named)} were not summed together; each alone", looks(case), case))
-        lines += [cited(_in_short(row), row["evidence"], case) for word in named for row in _alone(case, word)[:1]]
+        lines += [cited(in_short(row), row["evidence"], case) for word in named for row in alone(case, word)[:1]]
     return "\n".join(lines)
 
 
 def options(case: Case, _found: Found) -> str:
     """Those that were summed alone, then where the rest is."""
-    rows = [row for row in _options(case) if not row.get("combined") and row.get("running_factor") is not None]
-    told = [row for row in _options(case) if row.get("running_factor") is None and row.get("does")]
+    rows = [row for row in options_of(case) if not row.get("combined") and row.get("running_factor") is not None]
+    told = [row for row in options_of(case) if row.get("running_factor") is None and row.get("does")]
     rows.sort(key=lambda row: not row.get("answers"))
     lines = [cited(_figures(row), row.get("evidence", ()), case) for row in rows[: 2 * SHOWN]]
     names = ", ".join(row["name"] for row in told if "hicache" not in row["name"])
@@ -136,7 +136,8 @@ def _figures(row: Json) -> str:
 def option(case: Case, found: Found) -> str:
     """What the tree and the sums say about an option that was named."""
     word = _squeezed(found[1]).replace("ktransformers", "kt")
-    rows = [row for row in _options(case) if word in _squeezed(row["name"]) and row.get("says")]
+    word = re.sub(r"write.?(?:back|through)", "writepolicy", word)
+    rows = [row for row in options_of(case) if word in _squeezed(row["name"]) and row.get("says")]
     lines = [cited(row["says"], row.get("evidence", ()), case) for row in rows]
     said = " ".join(row["says"] for row in rows)
     lines += [
@@ -150,7 +151,9 @@ def option(case: Case, found: Found) -> str:
 def hicache(case: Case, found: Found) -> str:
     """HiCache on this host: what it would keep and take, and that it runs no more requests."""
     lines = [
-        cited(row["says"], row.get("evidence", ()), case) for row in _options(case) if row["name"].startswith("HiCache")
+        cited(row["says"], row.get("evidence", ()), case)
+        for row in options_of(case)
+        if row["name"].startswith("HiCache")
     ]
     lines += [cited(f"“{c.text}” is {c.verdict}: {c.why}", c.evidence, case) for c in case.claims if "RAM" in c.text]
     return "\n".join(list(dict.fromkeys(line for line in lines if line))[:SHOWN]) or option(case, found)
@@ -160,7 +163,62 @@ def _where_more(case: Case) -> str:
     return cited(f"What each risks: /options, or `sglscout show {case.opened.id} --document`", looks(case), case)
 
 
-def _options(case: Case) -> tuple[Json, ...]:
+def named(text: str) -> list[tuple[str, str, str]]:
+    """Options that a text names."""
+    return [alias for alias in ALIASES if re.search(alias[0], text)]
+
+
+def named_outside_the_change(case: Case, text: str) -> list[str]:
+    """Words of the options that a text names when none of them is part of the change."""
+    flags = {each["flag"] for each in _changes(case)}
+    told = named(text)
+    return [] if any(flag in flags for _, flag, _ in told) else [word for _, _, word in told]
+
+
+def in_force(case: Case, flag: str) -> tuple[str, str] | None:
+    """The value that a server's flag has, as it printed it, else as it was typed; and where that stands."""
+    fact = case.facts.get("server_arg", flag.lstrip("-").replace("-", "_")) or case.facts.get("flag", flag)
+    return (str(fact.value), fact.source) if fact is not None else None
+
+
+def is_on(case: Case, found: Found) -> str:
+    """Whether an option that was named is in force on the server as it runs."""
+    lines = []
+    for _, flag, _ in named(found.string)[:2]:
+        held = in_force(case, flag)
+        argv = case.facts.get("launch_argv")
+        if held is not None:
+            value, source = held
+            word = {"True": "on", "true": "on", "False": "off", "None": "not set"}.get(value, f"set: {value}")
+            lines.append(cited(f"{flag} is {word}, as the server runs", [source], case))
+        elif argv is not None:
+            lines.append(cited(f"{flag} is not in the launch command, so its default holds", [argv.source], case))
+        else:
+            lines.append(cited(f"Nothing that was looked at tells whether {flag} is set", looks(case), case))
+        wanted = [each for each in _changes(case) if each["flag"] == flag]
+        lines += [cited(f"What is recommended: {change_told(each)}", each["evidence"], case) for each in wanted]
+    return "\n".join(lines)
+
+
+def without(case: Case, found: Found) -> str:
+    """The best options that do without the one that was named; whether it is part of the change at all."""
+    told = named(found.string)
+    if not told:
+        return ""
+    _, flag, word = told[0]
+    lines = []
+    if flag not in {each["flag"] for each in _changes(case)} and _changes(case):
+        change = "; ".join(change_told(each) for each in _changes(case))
+        lines.append(cited(f"Yes: {word} is no part of what is recommended: {change}", sources(case), case))
+    rows = [row for row in options_of(case) if row.get("fits") and word not in row["name"].lower()]
+    grown = [row for row in rows if (row.get("running_factor") or 0) > 1 or (row.get("prefix_factor") or 0) > 1]
+    grown.sort(key=lambda row: (bool(row.get("combined")), -max(row["running_factor"], row.get("prefix_factor") or 0)))
+    lines += [cited(f"Without it: {in_short(row)}", row.get("evidence", ()), case) for row in grown[:SHOWN]]
+    return "\n".join(lines) or cited(f"No option that fits does without {word}", looks(case), case)
+
+
+def options_of(case: Case) -> tuple[Json, ...]:
+    """Every option that was compared."""
     return case.compared.options if case.compared else ()
 
 

@@ -14,17 +14,23 @@ from agent.case import Case
 from agent.grounding import referenced
 from agent.model import Reply, Request
 from agent.models.playbook.answer import cited
+from agent.models.playbook.asked import Answer, Ask
 from agent.models.playbook.asking import plain
 from agent.models.playbook.brought import results
-from agent.models.playbook.intents import INTENTS, Answer, Ask
+from agent.models.playbook.german import in_english
+from agent.models.playbook.intents import INTENTS
 from transcripts.records import Call
 
 QUESTION_WORDS: Final = 12
 CANNOT: Final = (
     "There is no answer to that from this case: nothing that was looked at tells it, or the playbook does not know "
-    "the words. It answers about the cause, the evidence, options, sums, flags, the change and what it costs, how to "
-    "verify it and how to go back. A model at an endpoint (OPENAI_BASE_URL) answers freely from the same case."
+    "the words."
 )
+FREELY: Final = "A model at an endpoint (OPENAI_BASE_URL) answers freely from the same case."
+# Offered where a question has no answer: the first that this case answers, a change's only where there is one.
+_OFFERED_OF_A_CHANGE: Final = ("what should I change", "how long is the restart", "how do I undo this")
+_OFFERED: Final = ("what is missing", "what else could it be", "which options do I have", "what is the cause")
+OFFERED: Final = 3
 _ANOTHER_LOOK: Final = re.compile(
     r"look (?:again|anew|once more)|re-?(?:check|diagnose)|(?:busy|under load) (?:now|again)|now (?:it is |it's )?busy",
     re.IGNORECASE,
@@ -42,7 +48,7 @@ def asks_for_another_look(question: str) -> bool:
 
 def is_question(line: str) -> bool:
     """Whether a line asks about a case rather than telling what hurts."""
-    return bool(_ASKING.match(line.strip())) and len(line.split()) <= QUESTION_WORDS
+    return bool(_ASKING.match(in_english(line.strip().lower()))) and len(line.split()) <= QUESTION_WORDS
 
 
 def next_reply(request: Request) -> Reply:
@@ -55,7 +61,15 @@ def next_reply(request: Request) -> Reply:
     if isinstance(answer, Ask):
         call = Call(id=_call_id(case, answer.tool), name=answer.tool, arguments=json.dumps(answer.arguments))
         return Reply(calls=(call,), finish="calls")
-    return Reply(text=answer) if answer else Reply(text=CANNOT, finish="unanswered")
+    return Reply(text=answer) if answer else Reply(text=_cannot(case), finish="unanswered")
+
+
+def _cannot(case: Case) -> str:
+    """That there is no answer, and questions that have one in this case."""
+    changed = case.advised is not None and bool(case.advised.changes)
+    asked = (*(_OFFERED_OF_A_CHANGE if changed else ()), *_OFFERED)
+    offered = ", ".join(f"“{each}”" for each in [each for each in asked if answered(case, each)][:OFFERED])
+    return " ".join([CANNOT, *([f"It does answer {offered}."] if offered else []), FREELY])
 
 
 def answered(case: Case, question: str) -> Answer:

@@ -7,32 +7,18 @@ first are the answer's. A function that has nothing to say leaves the question t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from agent.case import Case
-from agent.models.playbook import chosen, operating, recorded, seen
+from agent.models.playbook import asked, chosen, effects, operating, recorded, seen
+from agent.models.playbook.asked import LENGTH, LEVER_WORDS, NUMBER, Handler
 
 Json = dict[str, Any]
-NUMBER: Final = r"(\d+(?:[.,]\d+)?)"
 OPTION_WORDS: Final = (
     "lmcache|ktransformers|cpu.?offload|mooncake|file backend|hf3fs|nixl|layer.?group|storage backend|write.?policy|"
-    "io.?backend|mem.?layout"
+    "write.?back|write.?through|io.?backend|mem.?layout"
 )
-FEWEST_SLOTS: Final = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """A tool call whose result is the answer."""
-
-    tool: str
-    arguments: Json
-
-
-Answer = str | Ask
-Handler = Callable[[Case, re.Match[str]], Answer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,111 +32,201 @@ class Intent:
         return found[0] if all(found) else None
 
 
-def _number(text: str) -> float:
-    return float(text.replace(",", "."))
-
-
-def _sum_of(what: str) -> Handler:
-    """The sum that the number in the question is for."""
-
-    def handler(_case: Case, found: re.Match[str]) -> Answer:
-        return Ask("calculate", {"what": what, "value": _number(next(group for group in found.groups() if group))})
-
-    return handler
-
-
-def _lever(name: str) -> Handler:
-    def handler(_case: Case, _found: re.Match[str]) -> Answer:
-        return Ask("calculate", {"what": name})
-
-    return handler
-
-
-def _flag(_case: Case, found: re.Match[str]) -> Answer:
-    return Ask("flag", {"name": found[1]})
-
-
-def _bare_number(case: Case, found: re.Match[str]) -> Answer:
-    """A number with nothing beside it: the value of the change, the limit in force, or another value for the change."""
-    value = _number(found[1])
-    if reason := chosen.why_this_value(case, found):
-        return reason
-    if value == case.facts.number("running_limit"):
-        return recorded.why_limit(case, found)
-    if 0 < value < 1:
-        return Ask("calculate", {"what": "fraction", "value": value})
-    flags = {each["flag"] for each in (case.advised.changes if case.advised else ())}
-    if "--hicache-ratio" in flags and value < FEWEST_SLOTS:
-        return Ask("calculate", {"what": "hicache_ratio", "value": value})
-    if value >= FEWEST_SLOTS and value.is_integer():
-        return Ask("calculate", {"what": "running_requests", "value": value})
-    return ""
-
-
 def _any(*patterns: str) -> str:
     return "|".join(patterns)
+
+
+def _unless(words: str, pattern: str) -> str:
+    """The pattern in a question that holds none of these words."""
+    return rf"^(?!.*\b(?:{words})\b).*?(?:{pattern})"
 
 
 Rows = Iterator[tuple[Handler, str] | tuple[Handler, str, str] | tuple[Handler, str, str, str]]
 _START: Final = r"\b(?:re-?start\w*|re-?boot\w*|boot\w*|start)\b"
 _TIME: Final = r"\b(?:long|take\w*|cost\w*|minutes?|seconds?|eta|duration|time)\b"
 _OF_A_FLAG: Final = r"exist|default|choice|mean|allowed|valid|what (?:is|does)|do(?:es)?\b"
-_REQUESTS: Final = r"request|session|stream|client|connection|user|traffic|job"
+_REQUESTS: Final = r"request|session|stream|client|connection|user|traffic|job|prompt"
 _SPEED: Final = r"throughput|speed|performance"
-_PLAIN_NUMBER: Final = rf"(?<![\w.-]){NUMBER}(?![\w.%]|\s*(?:gi?b|ranks?|gpus?)\b)"
+_SLOW: Final = r"\bslow\w*|latenc\w*|\bttft\b|\btpot\b|\bitl\b|time to first token"
+_QUANT: Final = r"fp8|fp4|quanti[sz]\w*|kv.?cache.?dtype"
+_PLAIN_NUMBER: Final = rf"(?<![\w.-])(?<!rtx )(?<!pro ){NUMBER}(?![\w.%]|\s*(?:gi?b|ranks?|gpus?)\b)"
+_JUDGED: Final = (
+    "will|would|could|should|can|why|if|or|who|when|too|worst|best|hot|hottest|slowest|temperature|leak|longest|"
+    "enabled|on"
+)
+_EVER: Final = r"why|did|was|were|has|have|had"
+
+
+def _on_other_things() -> Rows:
+    """What must be told apart first: another version, what the rest could be, what is said in passing."""
+    yield recorded.other_version, r"(?<![\d.])(0\.\d+\.\d+(?:\.?(?:post|rc)\d+)?)(?![\d.])"
+    parts = r"model|server|sglang|hardware|gpus?|client|driver|kernel|host|config|setting|software|bug|machine|us|them"
+    yield recorded.which_part, rf"\b(?:{parts})\b.*\bor\b.*\b(?:{parts})\b"
+    yield recorded.which_part, r"\b(?:fault|blame)\b"
+    beside = r"(?:something|anything|what|who|where) else|other (?:problems?|issues?|causes?|explanations?|suspects?)"
+    yield recorded.others, beside, r"\b(?:be|wrong|broken|cause\w*|problems?|issues?|explan\w*|suspects?)\b"
+    yield recorded.others, r"ruled? out|other hypothes\w*|all hypothes\w*|hypothes[ei]s"
+    yield seen.evidence_listed, r"(?:show|list|see|all|what)\b.*\bevidence\b(?! e\d)|^evidence\W*$"
 
 
 def _on_the_change() -> Rows:
-    """Undoing, losing, waiting, restarting, slowing down: what is asked before anything is typed."""
+    """Undoing, losing, waiting, restarting: what is asked before anything is typed."""
     back = r"(?:take|put|get) (?:it |this |that )?back"
     yield operating.rollback, _any(r"roll.?back|\bundo|revert|go back|back out", back, r"old (?:config|settings|value)")
-    dead = r"(?:doesn't|does not|won't|will not|not) (?:come (?:back )?up|start|boot)"
-    yield operating.rollback, _any(dead, r"fails? to start|gets? worse|goes wrong|breaks\b")
-    ended = r"\b(?:lose\w*|lost|losing|drop\w*|kill\w*|abort\w*|cut off|in.?flight|interrupt\w*|drain\w*)\b"
+    dead = r"(?:doesn't|does not|won't|will not|not) (?:come (?:back )?up|start|boot)|fails? to start"
+    yield operating.rollback, _unless("why", dead)
+    worse = r"(?:gets?|got) worse|go(?:es)? wrong|went wrong|breaks\b|broke\b"
+    no_help = r"(?:doesn't|does not|won't|did not|didn't) (?:help|work)"
+    yield (
+        operating.rollback,
+        _any(worse, no_help),
+        r"\b(?:if|when|in case|now|after|it)\b",
+        _unless("will|would|can|until", "."),
+    )
+    yield operating.drain, r"\bdrain\w*"
+    ended = r"\b(?:lose\w*|lost|losing|drop\w*|kill\w*|abort\w*|cut off|in.?flight|interrupt\w*)\b"
     yield operating.lost, _any(ended, r"\bhappens? (?:to|with)\b"), _REQUESTS
-    yield operating.no_restart, r"without (?:downtime|an? outage)|hot.?reload|on the fly|\blater\b|\btonight\b"
-    yield operating.restart_cost, r"\b(?:down|offline|unavailable|unreachable)\b", r"long|be|time|how"
+    held_off = r"\b(?:wait|ignore|postpone|delay|urgent\w*|do nothing|leave it|sleep|go to bed)\b"
+    moment = r"until|till|morning|tomorrow|monday|weekend|hours?|\b(?:can|could|must|should|what if|how|is)\b"
+    yield effects.wait, _unless("why|many|requests?|queue", held_off), moment
+    live = r"without (?:downtime|an? outage)|hot.?(?:re)?load|on the fly|(?:at |in |during )run.?time|\blive\b|dynamic"
+    yield operating.no_restart, _any(live, r"\blater\b|\btonight\b|while (?:it is |it's )?(?:running|serving)")
+    yield (
+        operating.restart_how,
+        r"\bhow (?:do|can|to|should)\b(?! ?long)",
+        r"re-?start\b",
+        _unless("without|avoid", "."),
+    )
+    yield operating.restart_cost, r"\b(?:down|offline|unavailable|unreachable)\b", r"long|\bbe\b|time"
+    priced = r"what (?:does|will|would|is) (?:it|this|that|the change|the fix) costs?\b|^what costs? (?:it|this)"
+    yield operating.restart_cost, _any(priced, r"what.*the (?:cost|price)")
     yield operating.restart_cost, r"downtime|outage|back up\b|\beta\b"
-    yield operating.restart_cost, _START, _TIME
+    seen_then = r"\b(?:see|look|expect|log|check|appear|print)\b"
+    yield operating.verify, r"\b(?:after|next)\b", _START, seen_then
+    yield operating.restart_cost, _unless("what time|when", _START), _TIME
     negative = r"\b(?:can't|cannot|without|no|not|avoid|live|hot|on the fly|instead of)\b"
-    yield operating.no_restart, _START, _any(negative, r"\b(?:need|have to|must|requir\w*)\b")
+    needed = r"\b(?:need\w*|have to|must|requir\w*|necessary|really)\b"
+    yield operating.no_restart, _START, _any(negative, needed)
     moment = r"\b(?:now|safe|okay|good (?:time|moment)|quiet|right away|risk\w*|possible|can|may)\b"
-    yield operating.safe_now, _START, moment
-    yield operating.safe_now, r"is (?:it|this|that) safe|safe to (?:apply|do)|apply (?:it )?now|now apply"
+    yield effects.safe_now, _START, moment
+    yield effects.safe_now, r"safe to (?:apply|do)|apply (?:it )?now|now apply|\b(?:do|apply) (?:it|this|that) now"
     yield operating.permanent, r"permanent|persist\w*|surviv\w*|(?:keep|stay|hold)s? after|only until"
     acted = r"\b(?:run|ran|execute\w*|touch\w*|change|changed|write|wrote|do|break)\b"
     yield operating.touched, r"\b(?:did|have) (?:you|it|sglscout)\b", acted
-    yield operating.slower, r"\bslow\w*|latenc\w*|\bttft\b|\btpot\b|\bitl\b|time to first token"
-    yield operating.slower, _SPEED, r"\b(?:will|worse|drop\w*|fall\w*|go|hurt\w*|affect\w*|suffer\w*|impact)\b"
-    yield operating.slower, r"\brisk\w*|downsides?|drawbacks?|side.?effects?|trade.?offs?|\bcatch\b"
-    yield operating.out_of_memory, r"\boom\b|out of memory|run out of", r"\b(?:will|would|can|could|after|not|it)\b"
+    yield operating.unit, r"\b(?:which|what)\b.*\b(?:unit|service|systemd)\b|\bunit (?:file|name)\b|which file"
+
+
+def _on_effects() -> Rows:
+    """Speed, quality, memory and safety: what a change or an option does beside helping."""
+    works = r"\bworks?\b|support\w*|compatible|possible|available"
+    yield effects.works_here, works, r"\b(?:does|do|is|can|will|would|whether)\b"
+    yield (
+        chosen.is_on,
+        _unless("why|how|can|should|could|would|if|will", r"\b(?:is|are|do|does|already)\b"),
+        _any(
+            r"\b(?:on|off)(?: now| already| yet)?\W*$",
+            r"\b(?:enabled|active|in force|in use|used|using|use|disabled|already|turned|set)\b",
+        ),
+    )
+    yield (
+        chosen.without,
+        _unless(r"specul\w*|eagle|draft|why", r"\bwithout|\bavoid|\bno\b|instead of|not (?:want|use)"),
+        _QUANT,
+    )
+    enabled = r"\bhow (?:do|can|should|to)\b.*\b(?:enable|turn on|switch on|use|set|configure|activate)\b"
+    yield asked.flag_of_an_option, enabled
+    yield chosen.without, _unless("why", r"\bwithout\b"), r"hi-?cache|\bdp\b|fraction|more slots"
+    yield (
+        effects.quality,
+        _unless(_EVER, r"\bquality|accura\w*|answers? (?:\w+ )?(?:worse|differ\w*|change)|hallucinat\w*"),
+    )
+    yield effects.speculation, r"specul\w*|eagle|\bdrafts?\b", r"\bhelp\w*|worth|\bpays?\b|useful|any good|benefit"
+    yield (
+        effects.faster,
+        r"\bfaster\b|how (?:much )?(?:fast|quick)|speed.?up|(?:more|higher|better) (?:throughput|speed)",
+    )
+    yield effects.faster, r"\bgain\b|how much (?:better|more throughput)|how much (?:will|would|does) (?:it|this) help"
+    yield effects.slower, _unless("why", _SLOW)
+    yield effects.slower, _SPEED, r"\b(?:will|worse|drop\w*|fall\w*|go|hurt\w*|affect\w*|suffer\w*|impact)\b"
+    yield effects.slower, r"\b(?:will|would|can|could|does)\b.*\b(?:worse|degrad\w*)\b"
+    yield (
+        effects.safe,
+        _unless(
+            "restart|reboot|keys?|data|passwords?|secrets?|prompts?|ssh|host",
+            r"\b(?:is|how|really)\b.*\b(?:safe|dangerous|risky|harmless)\b",
+        ),
+    )
+    yield effects.slower, r"\brisk\w*|downsides?|drawbacks?|side.?effects?|trade.?offs?|\bcatch\b"
+    out = r"run\w* out|out of memory|\boom\b|full\b|exhaust\w*|not enough"
+    yield effects.host_memory, r"\b(?:host|system|cpu|main)\b.*\b(?:ram|memory)\b|\bram\b", out
+    yield (
+        effects.out_of_memory,
+        _unless(_EVER, r"\boom\b|out of memory|runs? out of"),
+        r"\b(?:will|would|can|could|after|not|it|if)\b",
+    )
+    yield effects.graphs, r"\bgraphs?\b", r"memory|vram|cost|need|more|take|cover|size|captur|batch"
+    yield effects.pinning, r"\bpin(?:s|ned|ning)?\b"
 
 
 def _with_numbers() -> Rows:
     """Flags by name and sums by number."""
-    yield _flag, r"(--[a-z][a-z0-9-]+)", _OF_A_FLAG
-    yield _sum_of("hicache_ratio"), rf"ratio\D{{0,12}}{NUMBER}|{NUMBER}x? ratio"
-    yield _sum_of("hicache_size"), rf"hicache.?size\D{{0,8}}{NUMBER}"
-    yield chosen.together, r"\b(?:both|together|combin\w*|and also|at once|plus|same time)\b"
-    yield _sum_of("fraction"), rf"fraction\D{{0,12}}{NUMBER}|{NUMBER} (?:mem.?)?fraction"
-    yield chosen.why_this_value, _PLAIN_NUMBER, r"why|where|how|what"
-    yield _sum_of("running_requests"), rf"(?:max.running.requests|slots|running requests|run)\D{{0,12}}{NUMBER}"
-    yield _sum_of("running_requests"), rf"{NUMBER} (?:requests|slots|parallel|concurrent|at once)"
+    yield asked.flag, r"(--[a-z][a-z0-9-]+)", _OF_A_FLAG
+    yield (
+        asked.what_a_flag_does,
+        r"\b([a-z]+(?:[-_][a-z0-9]+)+)\b",
+        _unless(r"\d+", r"what|mean|explain|\bdo(?:es)?\b|default|exist"),
+    )
+    yield asked.sum_of("hicache_ratio"), rf"ratio\D{{0,12}}{NUMBER}|{NUMBER}x? ratio"
+    yield asked.sum_of("hicache_size"), rf"hicache.?size\D{{0,8}}{NUMBER}"
+    yield (
+        asked.longer,
+        rf"(?:\b(twice|double|doubled|triple|half)|{NUMBER}(?: ?x| times))",
+        r"long|length|size|prompt|context",
+    )
+    answer = r"max.?(?:new.?|completion.?|output.?)?tokens|(?:answer|output|completion|response|generation)s?"
+    yield asked.sum_of("max_tokens"), rf"(?:{answer})\b[^\d-]{{0,24}}{LENGTH}\b|{LENGTH}[- ](?:token )?(?:{answer})"
+    prompt = r"(?:prompt|input|request|context|conversation|message|document)s?"
+    of_length = (
+        rf"{LENGTH}(?: ?-?tokens?)?(?: long)? (?:{prompt}|each)\b|{prompt} (?:\w+ ){{0,3}}{LENGTH}(?: tokens?)\b"
+    )
+    yield (
+        asked.sum_of("prompt_tokens"),
+        _any(rf"(\d+k)(?: tokens?)? (?:{prompt})", rf"{prompt} (?:\w+ ){{0,3}}(\d+k)\b", of_length),
+        (
+            _unless(
+                r"context.?len\w*|slots|max.running.requests|parallel|concurrent|running",
+                r"token|\dk\b|long|each|prompt|input",
+            )
+        ),
+    )
+    yield chosen.together, r"\b(?:both|together|combin\w*|and also|at once|plus|same time|and|with)\b"
+    yield asked.lever_with_requests, _PLAIN_NUMBER, r"\b(?:both|together|and|with|plus|at)\b"
+    yield asked.sum_of("fraction"), rf"fraction\D{{0,12}}{NUMBER}|{NUMBER} (?:mem.?)?fraction"
+    yield (
+        chosen.why_this_value,
+        _PLAIN_NUMBER,
+        _unless("memory|gpus?|graphs?|long|minutes|seconds", r"why|where|how|what"),
+    )
+    yield asked.sum_of("running_requests"), rf"(?:max.running.requests|slots|running requests|run)\D{{0,12}}{NUMBER}\b"
+    yield asked.sum_of("running_requests"), rf"{NUMBER} (?:requests|slots|parallel|concurrent|at once|users)"
+    yield asked.room, r"how many\b", r"\b(?:more|can|could|fit|handle|serve)\b", _REQUESTS
+    yield asked.room, r"how (?:much|many) (?:more )?(?:room|headroom|capacity|more)\b|headroom"
 
 
 def _on_options() -> Rows:
     """Levers, options and flags by name, also those that were not chosen."""
     spent = r"where.*(?:memory|vram|gi?b).*(?:go|gone|used|are|is)"
-    yield _lever("gpu_memory"), _any(r"\b(?:other|missing|rest of).*\bgi?b\b", spent, r"step by step")
+    yield asked.lever("gpu_memory"), _any(r"\b(?:other|missing|rest of).*\bgi?b\b", spent, r"step by step")
     rather = r"not (?:use|using|just)|instead of|wouldn't|won't .*help|better than"
     yield chosen.why_not, _any(r"\bwhy (?:not|no|don't|didn't|isn't)\b", rather)
-    yield _lever("kv_dtype"), r"fp8|fp4|kv.?cache.?dtype|quanti[sz]\w* kv|kv quanti"
-    yield _lever("dp_attention"), r"\bdp\b|data.parallel|dp.attention"
-    yield _lever("fraction"), r"mem.?fraction|static fraction|\bfraction\b"
-    yield _lever("dcp"), r"\bdcp\b|context.parallel"
-    yield _lever("speculation"), r"specul|eagle|draft", r"without|drop|disable|turn|off|remove"
-    yield _lever("levers"), r"levers|what else.*(?:try|turn|do)"
-    yield _flag, r"(--[a-z][a-z0-9-]+)"
+    terms = r"kv|token usage|retract|specul|eagle|graph|running limit|dp attention"
+    yield seen.term, rf"what (?:is|are|does|means?) (?:an? |the )?((?:{terms})\w*[^?]*)\??$"
+    for name, words in LEVER_WORDS.items():
+        yield asked.lever(name), words
+    yield asked.lever("fraction"), r"mem.?fraction|static fraction|\bfraction\b"
+    yield asked.lever("speculation"), r"specul|eagle|draft", r"without|drop|disable|turn|off|remove"
+    yield asked.lever("levers"), r"levers|what else.*(?:try|turn|do)"
+    yield asked.flag, r"(--[a-z][a-z0-9-]+)"
     yield chosen.option, rf"({OPTION_WORDS})"
 
 
@@ -164,11 +240,17 @@ def _on_the_case() -> Rows:
     yield recorded.research, _any(r"research|which source|citation|in the (?:code|source)", read)
     yield recorded.certainty, r"certainty|confiden|\b(?:sure|certain)\b"
     yield recorded.missing, r"missing|not (?:checked|known)|what.*(?:need|collect|would settle|would decide)|unsure"
-    after = r"check.*after|what.*(?:watch|expect|monitor)|metrics? (?:to|should)"
-    yield operating.verify, _any(r"verify", after, r"how.*know.*(?:work|help)|did it (?:work|help)")
+    after = r"check.*after|what.*(?:watch|expect|monitor)|metrics? (?:to|should)|(?:will|should|would) (?:i|we) see"
+    yield (
+        operating.verify,
+        _any(r"verify", after, r"how.*(?:know|see|tell|check|sure).*(?:work|help|better)|did it (?:work|help)"),
+    )
     parts = r"network|nccl|disk|cpu|swap|thermal|power|driver|cuda|infiniband|nvlink|pcie|tokenizer|dns|ulimit"
     yield recorded.suspect, rf"\b({parts})\b(?! graph)"
-    yield operating.wall, r"\bnext\b|after that|and then|bottleneck"
+    comes = (
+        r"what(?: is| comes| binds| breaks| would be)? next|next (?:wall|limit|bottleneck|problem|step)|^(?:and )?next"
+    )
+    yield operating.wall, _any(comes, r"after that|and then|bottleneck")
     yield (
         operating.must_not,
         r"must (?:i )?not|should(?: i)? not|not (?:to )?do|avoid|dangerous|harm|don't do|mistakes?",
@@ -176,29 +258,50 @@ def _on_the_case() -> Rows:
     ram = r"(?:ram|396|host memory).*(?:run|serve|concurren|parallel)"
     yield chosen.hicache, _any(ram, r"(hicache|hierarchical)", r"(off-?load)")
     yield recorded.claims, r"\b(?:did|was|am) i\b|my claim|i said|what i believe"
-    yield recorded.upgrade, r"upgrad|newer version|latest version|sglang bug|bug in"
+    yield recorded.upgrade, _unless("because|since|after", r"upgrad|newer version|latest version|sglang bug|bug in")
     yield recorded.why_limit, r"limit|\b48\b", r"why|where|who|from|default|sets?"
-    yield seen.since_when, r"since when|when (?:did|does|was|has)|how long (?:has|is it|ago)|what time|timeline"
+    event = r"crash\w*|updat\w*|upgrad\w*|deploy\w*|chang\w*|died|oom"
+    yield (
+        seen.since_when,
+        _unless(event, r"since when|when (?:did|does|was|has)|how long (?:has|is it|ago)|what time|timeline"),
+    )
     yield seen.affected, r"affect|impact|how (?:bad|many users)|who (?:felt|feels|notice)"
-    terms = r"kv|token usage|retract|specul|eagle|graph|running limit|dp attention"
-    yield seen.term, rf"what (?:is|are|does|means?) (?:an? |the )?((?:{terms})\w*[^?]*)\??$"
-    yield _bare_number, _PLAIN_NUMBER, r"why|instead|what|and|only|just|try|go|to|can|could|about|enough|\?"
+    yield asked.bare_number, _PLAIN_NUMBER, r"why|instead|what|and|only|just|try|go|to|can|could|about|enough|\?"
     typed = r"\bflags?\b|parameter|setting|\bapply\b|copy.?paste|commands?\b|the (?:patch|change|drop-in)|\bfix\b"
-    yield operating.change, _any(r"what.*(?:change|do now|should i|recommend|would you do|can i do|to do)", typed)
+    yield (
+        operating.change,
+        _any(r"what.*(?:change|do now|should i|\bnow\W*$|recommend|would you do|can i do|to do)", typed),
+    )
     there = r"\b(?:running|up|alive|dead|healthy|there|crashed|serving)\b"
     yield seen.is_running, there, r"\b(?:sglang|server|service|unit|it|process)\b", r"\b(?:is|are|does|still)\b"
-    yield recorded.why, r"\bwhy\b|\breasons?\b"
+    yield recorded.why, r"\bwhy\b|\breasons?\b", _unless("you|they|nvidia|model", ".")
     yield chosen.options, r"option|alternativ|choices"
+    yield seen.worst_gpu, r"\b(?:gpu|card|rank)s?\b", r"\b(?:worst|fullest|least|most|full|tightest)\b"
 
 
 def _on_facts() -> Rows:
-    """Single values by what people call them."""
+    """Single values by what people call them; a question for a judgement is none for a value."""
+    for handler, pattern in _values():
+        yield handler, pattern, _unless(_JUDGED, ".")
+    yield recorded.cause, r"cause|summar|tl;?dr|in short|what is wrong|diagnos|problem|ticket|my boss|explain|limits"
+
+
+def _values() -> Iterator[tuple[Handler, str]]:
+    yield seen.argument, r"."
+    yield seen.fact("port"), r"\bport\b"
+    yield seen.fact("gen_throughput_p50"), rf"{_SPEED}|tokens?(?:/s| per second| a second)|tok/s|\btps\b"
     yield seen.fact("version"), r"version"
-    yield seen.fact("served_model", "model_path"), r"\bmodel\b"
+    yield (
+        seen.fact("served_model", "model_path"),
+        r"(?:which|what) (?:is (?:the|my) )?model\b|^(?:the )?model\W*$|model (?:name|path)",
+    )
     yield seen.fact("gpu_free_mib", "gpu_used_mib"), r"\bvram\b|gpu memory"
     ram = r"(?:how much|free|available|total).*\b(?:ram|memory)\b|\bram\b|host memory"
     yield seen.fact("mem_available_bytes", "mem_total_bytes"), ram
-    yield seen.fact("gpu_count", "gpu_name", "gpu_memory_mib"), r"gpus?\b|cards?\b"
+    yield (
+        seen.fact("gpu_count", "gpu_name", "gpu_memory_mib"),
+        r"(?:which|what|how many|list)\b.*(?:gpus?|cards?)\b|^gpus?\W*$",
+    )
     yield seen.fact("context_len"), r"context"
     yield seen.fact("accept_len_p50"), r"accept"
     yield seen.fact("retractions", "retracted_requests", "retraction_gain_p50"), r"retract"
@@ -206,17 +309,17 @@ def _on_facts() -> Rows:
     each = r"tokens? per request|per request|long are.*(?:requests|prompts)|request size"
     yield seen.fact("tokens_per_request", "tokens_per_request_p95"), each
     yield seen.fact("running_p50", "queue_p50", "usage_p50"), r"\bload\b|how busy"
-    yield seen.fact("queue_p50", "queue_p95", "queue_max"), r"queue|wait"
+    yield seen.fact("queue_p50", "queue_p95", "queue_max"), _unless("time|seconds|minutes", r"queue|wait")
     yield seen.fact("usage_p50", "usage_p95", "usage_max"), r"usage|full"
     yield seen.fact("running_p50", "running_max", "running_limit"), r"running|parallel|concurren|how many run"
     yield seen.fact("kv_pool", "kv_pool_gib"), r"pool|tokens?\b|kv cache"
-    yield seen.fact("gen_throughput_p50"), rf"{_SPEED}|tokens/s"
     yield seen.fact("numa_nodes", "numa_free_bytes"), r"numa"
-    yield recorded.cause, r"cause|summar|tl;?dr|in short|what is wrong|diagnos|problem|ticket|my boss|explain|limits"
 
 
 def _intents() -> Iterator[Intent]:
-    for rows in (_on_the_change, _with_numbers, _on_options, _on_the_case, _on_facts):
+    for rows in (
+        _on_other_things, _on_the_change, _on_effects, _with_numbers, _on_options, _on_the_case, _on_facts,
+    ):  # fmt: skip
         for handler, *patterns in rows():
             yield Intent(tuple(re.compile(pattern) for pattern in patterns), handler)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Any
 
 from agent.case import Case
 from agent.document import document, next_look
@@ -22,7 +22,7 @@ def change(case: Case, _found: Found) -> str:
     advised = case.advised
     changes = advised.changes if advised else ()
     if not changes:
-        return _nothing_to_change(case)
+        return nothing_to_change(case)
     lines = [cited(f"{change_told(each)}, since {each['why']}", each["evidence"], case) for each in changes]
     stages = [stage for stage in (advised.stages if advised else ()) if stage["commands"]]
     for stage in stages:
@@ -38,7 +38,7 @@ def rollback(case: Case, _found: Found) -> str:
     """When to go back, then the commands."""
     made = document(case)
     if not made["changes"]:
-        return _nothing_to_change(case)
+        return nothing_to_change(case)
     when = f", when one of these is seen: {'; '.join(rolled_back_when(made))}"
     commands = made["rollback"].get("commands", [])
     if not commands:
@@ -63,7 +63,8 @@ def looks(case: Case) -> list[str]:
     return [item.id for item in case.evidence.values() if not item.problem]
 
 
-def _nothing_to_change(case: Case) -> str:
+def nothing_to_change(case: Case) -> str:
+    """Why there is no change, and what would decide it."""
     kind = case.weighed.kind if case.weighed else "abstain"
     why = "nothing wrong was found" if kind == "healthy" else "the cause is not decided"
     if kind == "cause":
@@ -89,13 +90,13 @@ def verify(case: Case, _found: Found) -> str:
     ]
     if lines:
         lines.append(f"after that, `{made['ids']['verify']}` compares with what is known now")
-    return _lines(lines, sources(case), case) or _nothing_to_change(case)
+    return _lines(lines, sources(case), case) or nothing_to_change(case)
 
 
 def wall(case: Case, _found: Found) -> str:
     walls = case.advised.walls if case.advised else ()
     if case.advised is None or not case.advised.changes:
-        return _nothing_to_change(case)
+        return nothing_to_change(case)
     return "\n".join(cited(f"Next: {each['what']}", each["evidence"], case) for each in walls)
 
 
@@ -111,9 +112,10 @@ def no_restart(case: Case, _found: Found) -> str:
     lines = [f"Without a restart: {stage['title']}" for stage in live]
     waiting = [flag for stage in made["stages"] if stage.get("restart") for flag in stage["changes"]]
     if waiting:
-        lines.append(f"{', '.join(waiting)} is read at start only, so it waits for the next restart")
+        they = "is read at start only, so it waits" if len(waiting) == 1 else "are read at start only, so they wait"
+        lines.append(f"{', '.join(waiting)} {they} for the next restart")
         lines.append("the drop-in can be put in place now: it is read when the unit is started again")
-    return _lines(lines, sources(case), case) or _nothing_to_change(case)
+    return _lines(lines, sources(case), case) or nothing_to_change(case)
 
 
 def restart_cost(case: Case, _found: Found) -> str:
@@ -131,7 +133,7 @@ def restart_cost(case: Case, _found: Found) -> str:
     return cited(text, [last.source, longest.source], case)
 
 
-def _span(timeout: Fact) -> str:
+def span(timeout: Fact) -> str:
     """`20min` as systemd tells it, `1200 s` as a unit file does."""
     return f"{timeout.value} s" if str(timeout.value).isdecimal() else str(timeout.value)
 
@@ -143,18 +145,18 @@ def restarts(case: Case) -> bool:
 
 def lost(case: Case, _found: Found) -> str:
     """What happens to requests when the server is restarted."""
-    running, waiting = _last(case, "running_p50"), _last(case, "queue_p50")
+    running, waiting = last(case, "running_p50"), last(case, "queue_p50")
     if running is None:
         return cited("How many requests run now was not seen; a restart ends those that do", looks(case), case)
     held = f"{amount(running.value)} requests ran" + (f" and {amount(waiting.value)} waited" if waiting else "")
     stop = case.facts.get("unit_timeout", "stop")
-    until = f"the stop timeout of {_span(stop)}" if stop is not None else "the stop timeout of the unit"
+    until = f"the stop timeout of {span(stop)}" if stop is not None else "the stop timeout of the unit"
     named = [fact.source for fact in (running, waiting, stop) if fact is not None]
     lines = [
         cited(f"At the last look {held}; a restart ends them: what has not finished when {until} is over is lost, and "
               "its client has to send it again", named, case)
     ]  # fmt: skip
-    usage, pool = _last(case, "usage_p50"), _last(case, "kv_pool")
+    usage, pool = last(case, "usage_p50"), last(case, "kv_pool")
     if usage is not None and pool is not None:
         tokens = float(pool.value) * float(usage.value)
         text = f"up to {amount(round(tokens))} tokens of KV in the pool go as well, cached prefixes among them"
@@ -164,87 +166,49 @@ def lost(case: Case, _found: Found) -> str:
     return "\n".join(lines)
 
 
-def safe_now(case: Case, found: Found) -> str:
-    """Whether this is the moment for a restart: who is there, how long a start takes, what was decided."""
-    lines = []
-    running, waiting = _last(case, "running_p50"), _last(case, "queue_p50")
-    if running is None:
-        lines.append(cited("Whether requests run now was not seen", looks(case), case))
-    else:
-        busy = float(running.value) > 0 or (waiting is not None and float(waiting.value) > 0)
-        held = f"{amount(running.value)} ran" + (f" and {amount(waiting.value)} waited" if waiting else "")
-        moment = "Not without loss: at the last look" if busy else "Nothing would be lost: at the last look"
-        lines.append(cited(f"{moment} {held}", [each.source for each in (running, waiting) if each], case))
-    lines.append(restart_cost(case, found))
-    allowed = case.facts.get("unit_timeout", "start")
-    if allowed is not None:
-        lines.append(cited(f"systemd allows a start {_span(allowed)}", [allowed.source], case))
-    again = f'`sglscout resume {case.opened.id} "look again"` tells how busy it is at that moment'
-    lines.append(cited(f"Before it, {again}; have the way back at hand", sources(case), case))
-    if case.weighed is None or case.weighed.kind != "cause":
-        lines.append(cited("And nothing that is recommended asks for a restart", looks(case), case))
-    return "\n".join(line for line in lines if line)
-
-
-def slower(case: Case, _found: Found) -> str:
-    """What each change is known to cost, what it was before, and how to measure it; no latency is promised."""
-    made = document(case)
-    if not made["changes"]:
-        return _nothing_to_change(case)
-    wanted = {each["flag"] for each in made["changes"]}
-    risks = [
-        (option["risk"], option.get("evidence", ()))
-        for option in made["options"]
-        if option.get("risk") and {row[0] for row in option.get("changes", ())} == wanted
-    ]
-    lines = [cited(f"Known of this change: {text}", evidence, case) for text, evidence in risks[:1]]
-    if not lines:
-        lines.append(cited("Nothing that was read says that requests get slower by it", sources(case), case))
-    before = [fact for name in ("gen_throughput_p50", "accept_len_p50") if (fact := _last(case, name)) is not None]
-    if before:
-        told = ", ".join(f"{_NAMED[fact.name]} {amount(fact.value)}" for fact in before)
-        lines.append(cited(f"To compare with, under load before it: {told}", [fact.source for fact in before], case))
-    watched = "; ".join(f"{row['metric']}: worse is {row['worse']}" for row in made["verify"])
-    lines.append(cited(f"How much is not promised, it is measured: {watched}", sources(case), case))
-    return "\n".join(lines)
-
-
-_NAMED: Final = {"gen_throughput_p50": "tokens generated per second", "accept_len_p50": "accept length"}
-
-
-def out_of_memory(case: Case, _found: Found) -> str:
-    """What is free on the fullest GPU before and after the change."""
-    made = document(case)
-    before = _free(made["memory"])
-    after = _free(made["memory_after"])
-    if before is None:
-        return cited("The memory of a GPU was not seen step by step, so that cannot be told", looks(case), case)
-    lines = [cited(f"{before['gib']:.2f} GiB are free on a GPU; {before['why_not_spare']}", [before["source"]], case)]
-    grown = [wall for wall in (case.advised.walls if case.advised else ()) if wall["what"].startswith("GPU memory")]
-    lines += [cited(wall["what"].removeprefix("GPU memory: "), wall["evidence"], case) for wall in grown]
-    if after is not None:
-        least = "at least " if grown else "about "
-        lines.append(cited(f"after the change {least}{after['gib']:.2f} GiB", [after["source"]], case))
-    elif made["changes"]:
-        flags = ", ".join(each["flag"] for each in made["changes"])
-        lines.append(cited(f"{flags} was checked against GPU and host memory before it was shown", sources(case), case))
-    worse = [each for each in made["rollback"].get("when", ()) if "memory" in each or "retraction" in each]
-    if worse:
-        lines.append(cited(f"Go back at {', '.join(worse)}", sources(case), case))
-    return "\n".join(lines)
-
-
-def _free(steps: list[Json]) -> Json | None:
-    return next(({"why_not_spare": "", **step} for step in steps if step["name"] == "free"), None)
-
-
 def permanent(case: Case, _found: Found) -> str:
     """Where the change is kept."""
     launch = case.advised.launch if case.advised else {}
     if not launch:
-        return _nothing_to_change(case)
+        return nothing_to_change(case)
     kept = f"It is written to {launch['path']}" if launch.get("path") else f"It stands in the {launch['form']} command"
     return cited(f"{kept}, so it holds after a reboot and until the way back is taken", sources(case), case)
+
+
+def drain(case: Case, found: Found) -> str:
+    """Whether requests have to be kept away before a restart, and how to see that none is left."""
+    told = lost(case, found)
+    if not restarts(case):
+        return told
+    how = (
+        "So keep new ones away at your gateway first, and restart when none runs: "
+        f'`sglscout resume {case.opened.id} "look again"` tells how many do'
+    )
+    return "\n".join([*told.splitlines()[:1], cited(how, sources(case), case)])
+
+
+def unit(case: Case, _found: Found) -> str:
+    """The unit or other form that starts the server, and the file that the change is written to."""
+    name, file, form = (case.facts.get(each) for each in ("unit_name", "unit_file", "launch_form"))
+    lines = []
+    if name is not None:
+        text = f"{name.value} starts it" + (f", from {file.value}" if file is not None else "")
+        lines.append(cited(text, [each.source for each in (name, file) if each], case))
+    elif form is not None:
+        lines.append(cited(f"No unit was seen; it is launched as {form.value}", [form.source], case))
+    launch = case.advised.launch if case.advised else {}
+    if launch.get("path"):
+        lines.append(cited(f"The change is written to {launch['path']}", sources(case), case))
+    return "\n".join(lines) or cited("What was looked at does not tell how it is started", looks(case), case)
+
+
+def restart_how(case: Case, _found: Found) -> str:
+    """The command that restarts it; it is the operator's to run."""
+    name = case.facts.get("unit_name")
+    if name is None:
+        return ""
+    text = f"`systemctl restart {name.value}` restarts it; sglscout only reads and leaves that to you"
+    return cited(text, [name.source], case)
 
 
 def touched(case: Case, _found: Found) -> str:
@@ -262,7 +226,8 @@ def touched(case: Case, _found: Found) -> str:
     return "\n".join([*lines, cited(more, looks(case), case)])
 
 
-def _last(case: Case, name: str) -> Fact | None:
+def last(case: Case, name: str) -> Fact | None:
+    """The value of a measure at the last look, if it is a number."""
     fact = case.facts.get(name, "") or case.facts.get(name)
     return fact if fact is not None and isinstance(fact.value, int | float) else None
 

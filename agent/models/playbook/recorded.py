@@ -12,6 +12,7 @@ from agent.models.playbook.seen import said_of
 from transcripts.records import HypothesisRow
 
 LINES_SHOWN = 8
+OTHERS_SHOWN = 3
 
 
 def log_line(case: Case, _found: re.Match[str]) -> str:
@@ -139,3 +140,64 @@ def upgrade(case: Case, _found: re.Match[str]) -> str:
 
 def cause(case: Case, _found: re.Match[str]) -> str:
     return "\n".join(composed(case).splitlines()[:3])
+
+
+def others(case: Case, _found: re.Match[str]) -> str:
+    """The explanations beside the leading one: those still open with their reasons, then those ruled out."""
+    weighed, first = case.weighed, leading(case)
+    if weighed is None:
+        return ""
+    rest = [row for row in weighed.hypotheses if row is not first]
+    lines = []
+    for row in [row for row in rest if row.status != "refuted" and row.supporting][:OTHERS_SHOWN]:
+        text = f"{_title(row)}: {row.statement.rstrip('.')}; for it: {row.supporting[0].text}"
+        lines.append(cited(text, row.supporting[0].source, case))
+    refuted = [row for row in rest if row.status == "refuted" and row.against]
+    if refuted:
+        names = ", ".join(row.label for row in refuted)
+        lines.append(cited(f"Ruled out: {names}", [ref for row in refuted for ref in row.against[0].source], case))
+    unseen = "; ".join(text.rstrip(".") for text in weighed.not_checked)
+    if unseen:
+        lines.append(cited(f"Not checked: {unseen}", looks(case), case))
+    return "\n".join(lines) or cited("Nothing else that was looked at points anywhere", looks(case), case)
+
+
+def which_part(case: Case, _found: re.Match[str]) -> str:
+    """Whether the model, the server, the host or a client is at fault: the cause, and where its change is made."""
+    weighed, first = case.weighed, leading(case)
+    if weighed is None or first is None:
+        return ""
+    named = [source for reason in first.supporting for source in reason.source]
+    found = "What was found" if weighed.kind == "cause" else "Not decided yet; the strongest lead"
+    lines = [cited(f"{found}: {first.statement.rstrip('.')} ({first.label})", named, case)]
+    for each in case.advised.changes if case.advised else ():
+        where = PLACES.get(each["kind"], "how the server is launched")
+        lines.append(cited(f"What changes it is {each['flag']}, in {where}", each["evidence"], case))
+    return "\n".join(lines)
+
+
+PLACES = {
+    "flag": "the launch command of the server, not in the model or a client",
+    "env": "the environment of the server, not in the model or a client",
+    "container": "the container that runs the server",
+    "host": "the host under the server",
+    "upgrade": "the version of SGLang",
+}
+
+
+def other_version(case: Case, found: re.Match[str]) -> str:
+    """A question about another version than the deployed one: what was checked, and what would check the other."""
+    version = case.facts.get("version")
+    if version is None or found[1] == version.value:
+        return ""
+    lines = [
+        cited(f"Everything was checked against {version.value}, which runs here, not against {found[1]}",
+              [version.source], case)
+    ]  # fmt: skip
+    flags = [each["flag"] for each in (case.advised.changes if case.advised else ()) if each["kind"] == "flag"]
+    named = re.findall(r"--[a-z][a-z0-9-]+", found.string)
+    for flag in dict.fromkeys(named or flags):
+        look = f"`sglscout flags {flag.lstrip('-')} --version {found[1]}` tells whether {flag} is there"
+        lines.append(cited(look, [version.source], case))
+    compares = f"`sglscout upgrade {version.value} {found[1]}` lists what changes between them"
+    return "\n".join([*lines, cited(compares, [version.source], case)])

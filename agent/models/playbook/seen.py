@@ -17,6 +17,7 @@ from transcripts.facts import Fact
 Json = dict[str, Any]
 Handler = Callable[[Case, re.Match[str]], str]
 LINES_SHOWN: Final = 6
+LISTED: Final = 8
 VALUES_SHOWN: Final = 4
 
 
@@ -111,6 +112,48 @@ def evidence(case: Case, found: re.Match[str]) -> str:
         f"“{_quoted(line)}” [{item.id}:{number}]." for number, line in enumerate(lines[:LINES_SHOWN], 1) if line.strip()
     ]
     return "\n".join([head, *shown])
+
+
+def evidence_listed(case: Case, _found: re.Match[str]) -> str:
+    """What was looked at, and how to see one look or one line of it."""
+    brought = [item for item in case.evidence.values() if not item.problem]
+    lines = [
+        cited(f"{item.id} {item.probe}: {len(item.text.splitlines())} lines", [item.id], case)
+        for item in brought[:LISTED]
+    ]
+    some = brought[0].id if brought else "E1"
+    left = f"{len(brought)} looks in all; `show {some}` shows one, `{some}:1` one line, /evidence in the chat lists all"
+    return "\n".join([*lines, cited(left, looks(case), case)])
+
+
+def worst_gpu(case: Case, _found: re.Match[str]) -> str:
+    """The GPU with least memory free, beside the others."""
+    free = {fact.scope: fact for fact in case.facts.all("gpu_free_mib") if isinstance(fact.value, int | float)}
+    if not free:
+        return cited("What is free on each GPU was not seen", looks(case), case)
+    rows = sorted(free.values(), key=lambda fact: float(fact.value))
+    text = f"{rows[0].scope} is the fullest: {amount(rows[0].value)} MiB free; the emptiest, {rows[-1].scope}, has "
+    text += f"{amount(rows[-1].value)} MiB"
+    lines = [cited(text, [rows[0].source, rows[-1].source], case)]
+    busy = {fact.scope: fact for fact in case.facts.all("gpu_utilization") if isinstance(fact.value, int | float)}
+    if busy:
+        used = sorted(busy.values(), key=lambda fact: float(fact.value))
+        spread = f"GPU utilization is {amount(used[0].value)} to {amount(used[-1].value)} %"
+        lines.append(cited(spread, [used[0].source, used[-1].source], case))
+    return "\n".join(lines)
+
+
+def argument(case: Case, found: re.Match[str]) -> str:
+    """A setting of the server named as words or as a flag, with the value in force; empty where none is named."""
+    words = re.findall(r"[a-z][a-z0-9]*", found.string.replace("-", " ").replace("_", " "))
+    scopes = {fact.scope: fact for fact in case.facts.all("server_arg")}
+    for length in (5, 4, 3, 2):
+        for first in range(len(words) - length + 1):
+            fact = scopes.get("_".join(words[first : first + length]))
+            if fact is not None and fact.value != "None":
+                text = f"--{fact.scope.replace('_', '-')} is {amount(fact.value)}, as the server runs"
+                return cited(text, [fact.source], case)
+    return ""
 
 
 def _quoted(line: str) -> str:

@@ -1,0 +1,126 @@
+"""Questions whose answer a tool works out: the numbers in them, and the call that each asks for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from agent.case import Case
+from agent.models.playbook import chosen, recorded
+
+Json = dict[str, Any]
+NUMBER: Final = r"(\d+(?:[.,]\d+)?)"
+LENGTH: Final = r"(\d{1,3},\d{3}|\d+(?:\.\d+)?k|\d{3,})"  # tokens: 8000, 8,000, 8k
+FEWEST_SLOTS: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A tool call whose result is the answer."""
+
+    tool: str
+    arguments: Json
+
+
+Answer = str | Ask
+Handler = Callable[[Case, re.Match[str]], Answer]
+
+
+def _number(text: str) -> float:
+    """`8000`, `8,000`, `8k` and `0,9` as numbers."""
+    thousand = 1000 if text.endswith("k") else 1
+    text = text.removesuffix("k")
+    return float(re.sub(r",(?=\d{3}\b)", "", text).replace(",", ".")) * thousand
+
+
+def sum_of(what: str) -> Handler:
+    """The sum that the number in the question is for."""
+
+    def handler(_case: Case, found: re.Match[str]) -> Answer:
+        return Ask("calculate", {"what": what, "value": _number(next(group for group in found.groups() if group))})
+
+    return handler
+
+
+def lever(name: str) -> Handler:
+    def handler(_case: Case, _found: re.Match[str]) -> Answer:
+        return Ask("calculate", {"what": name})
+
+    return handler
+
+
+def room(_case: Case, _found: re.Match[str]) -> Answer:
+    return Ask("calculate", {"what": "room"})
+
+
+def flag(_case: Case, found: re.Match[str]) -> Answer:
+    return Ask("flag", {"name": found[1]})
+
+
+def lever_with_requests(case: Case, found: re.Match[str]) -> Answer:
+    """One lever that is named with a number of running requests beside it."""
+    if len(chosen.named(found.string)) > 1:
+        return ""
+    name = next((lever for lever, words in LEVER_WORDS.items() if re.search(words, found.string)), None)
+    return Ask("calculate", {"what": name, "value": _number(found[1])}) if name and _number(found[1]) >= 8 else ""
+
+
+LEVER_WORDS: Final = {
+    "kv_dtype": r"fp8|fp4|kv.?cache.?dtype|quanti[sz]\w* kv|kv quanti",
+    "dp_attention": r"\bdp\b|data.parallel|dp.attention",
+    "dcp": r"\bdcp\b|context.parallel",
+}
+
+
+def longer(case: Case, found: re.Match[str]) -> Answer:
+    """Requests that are a multiple of those seen."""
+    held = case.facts.number("tokens_per_request")
+    times = {"twice": 2.0, "double": 2.0, "doubled": 2.0, "triple": 3.0, "half": 0.5}.get(found[1]) or _number(found[2])
+    return Ask("calculate", {"what": "prompt_tokens", "value": round(held * times)}) if held else ""
+
+
+def what_a_flag_does(case: Case, found: re.Match[str]) -> Answer:
+    """The help of a flag that is written without its dashes, if the server has such a one."""
+    name = found[1].replace("_", "-")
+    known = {fact.scope.replace("_", "-") for fact in case.facts.all("server_arg")}
+    known |= {flag.lstrip("-") for _, flag, _ in chosen.ALIASES}
+    return Ask("flag", {"name": f"--{name}"}) if name in known else ""
+
+
+def flag_of_an_option(_case: Case, found: re.Match[str]) -> Answer:
+    """The help of the flag that switches an option on."""
+    named = chosen.named(found.string)
+    return Ask("flag", {"name": named[0][1]}) if len(named) == 1 else ""
+
+
+def bare_number(case: Case, found: re.Match[str]) -> Answer:
+    """A number with nothing beside it: the value of the change, the limit in force, or another value for the change."""
+    value = _number(found[1])
+    if set(re.findall(r"[a-z]+", found.string)) - _BESIDE_A_NUMBER:
+        return ""
+    if reason := chosen.why_this_value(case, found):
+        return reason
+    if value == case.facts.number("running_limit"):
+        return recorded.why_limit(case, found)
+    if 0 < value < 1:
+        return Ask("calculate", {"what": "fraction", "value": value})
+    flags = {each["flag"] for each in (case.advised.changes if case.advised else ())}
+    if "--hicache-ratio" in flags and value < FEWEST_SLOTS:
+        return Ask("calculate", {"what": "hicache_ratio", "value": value})
+    if value >= FEWEST_SLOTS and value.is_integer():
+        return Ask("calculate", {"what": "running_requests", "value": value})
+    return ""
+
+
+# Words that leave a number what it is; any other word may be what the number counts.
+_BESIDE_A_NUMBER: Final = frozenset({
+    "what", "about", "if", "i", "we", "set", "use", "used", "why", "and", "instead", "of", "go", "to", "can", "could",
+    "is", "it", "enough", "only", "just", "try", "not", "or", "take", "put", "make", "a", "the", "this", "that", "at",
+    "do", "does", "would", "should", "be", "too", "much", "many", "high", "low", "safe", "okay", "better", "value",
+    "down", "up", "limit", "max", "have", "need", "raise", "lower", "no", "then", "there", "was", "from", "where",
+    "how", "aggressive", "optimistic", "bold",
+    "come", "comes", "exactly", "you", "running", "requests", "slots", "so", "but", "by", "default", "stay", "with",
+    "going", "works", "work", "still", "more", "less", "than", "rather", "even", "now", "chosen", "choose", "did",
+})  # fmt: skip

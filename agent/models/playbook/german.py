@@ -1,0 +1,64 @@
+"""The German words that operators use, put into the English ones that intents listen for."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+# Said first: phrases whose words mean something else alone.
+_PHRASES: Final = (
+    (r"wie\s?viele?", "how many"), (r"wie lange?", "how long"), (r"bis morgen(?: früh)?", "until morning"),
+    (r"(?:bist du|sind sie|seid ihr) (?:dir |sich )?sicher", "are you sure"), (r"wie sicher", "how sure"),
+    (r"was (?:noch|sonst)|was könnte es sonst sein|sonst noch was", "what else could it be"),
+    (r"noch etwas (?:anderes )?kaputt", "something else broken"), (r"im betrieb|zur laufzeit", "at runtime"),
+    (r"schief ?geht|schief gehen", "goes wrong"), (r"zurück ?(?:nehmen|setzen|drehen|rollen)", "undo"),
+    (r"(?:host|arbeits|haupt)speicher", "host memory"), (r"grafikspeicher|gpu-?speicher", "gpu memory"),
+    (r"seit wann", "since when"), (r"um wie viel schneller", "how much faster"),
+)  # fmt: skip
+_WORDS: Final = {
+    "wie": "how", "was": "what", "warum": "why", "wieso": "why", "weshalb": "why", "wann": "when", "wo": "where",
+    "wer": "who", "wen": "who", "welche": "which", "welcher": "which", "welches": "which", "welchen": "which",
+    "ist": "is", "sind": "are", "war": "was", "kann": "can", "können": "can", "könnte": "could", "soll": "should",
+    "sollte": "should", "muss": "must", "müssen": "must", "darf": "may", "wird": "will", "werden": "will",
+    "würde": "would", "ich": "i", "wir": "we", "du": "you", "man": "we", "es": "it", "das": "this", "dies": "this",
+    "der": "the", "die": "the", "den": "the", "dem": "the", "des": "the", "ein": "a", "eine": "a", "einen": "a",
+    "und": "and", "oder": "or", "mit": "with", "ohne": "without", "für": "for", "auf": "on", "von": "of", "im": "in",
+    "nicht": "not", "kein": "no", "keine": "no", "keinen": "no", "wenn": "if", "jetzt": "now", "später": "later",
+    "heute": "today", "nachts": "tonight", "danach": "after that", "zu": "to", "mehr": "more", "noch": "more",
+    "passiert": "happens with", "laufenden": "running", "laufende": "running",
+    "tun": "do", "machen": "do", "mache": "do", "mach": "do", "macht": "does", "gibt": "gives", "brauche": "need",
+    "brauchen": "need", "braucht": "need", "nötig": "needed", "notwendig": "needed", "warten": "wait",
+    "dauert": "take", "dauern": "take", "lange": "long", "lang": "long", "neustart": "restart", "neustarten": "restart",
+    "neu": "re", "starten": "start", "start": "start", "ausfall": "outage", "ausfallzeit": "downtime",
+    "offline": "offline", "rückgängig": "undo", "zurück": "back", "ändern": "change", "änderung": "change",
+    "geändert": "changed", "sicher": "safe", "gefährlich": "dangerous", "risiko": "risk", "ursache": "cause",
+    "grund": "reason", "schuld": "cause", "problem": "problem", "fehler": "problem", "befehl": "command",
+    "befehle": "commands", "schalter": "flag", "einstellung": "setting", "anfragen": "requests", "anfrage": "request",
+    "nutzer": "users", "benutzer": "users", "verliere": "lose", "verlieren": "lose", "verloren": "lost",
+    "langsamer": "slower", "schneller": "faster", "schlechter": "worse", "besser": "better", "geht": "works",
+    "funktioniert": "work", "hilft": "help", "prüfen": "verify", "überprüfen": "verify", "beweis": "proof",
+    "beweise": "proof", "belege": "proof", "zeig": "show", "zeige": "show", "warteschlange": "queue", "grenze": "limit",
+    "limit": "limit", "speicher": "memory", "läuft": "running", "laufen": "run", "version": "version",
+    "möglichkeiten": "options", "optionen": "options", "alternativen": "alternatives", "statt": "instead of",
+    "anstatt": "instead of", "zusammenfassung": "summary", "kurz": "in short", "kaputt": "broken",
+    "betroffen": "affected",
+    "log": "log", "zeile": "line", "protokoll": "log", "steht": "says", "kostet": "cost", "kosten": "cost",
+    "empfiehlst": "recommend", "weiter": "next",
+}  # fmt: skip
+# Words of a German question that no English one has.
+_SURE: Final = frozenset(_WORDS) - {
+    "was", "die", "man", "war", "den", "des", "start", "offline", "problem", "limit", "version", "log", "still", "mach",
+    "im", "es", "wen", "lang", "grund", "auf", "von", "neu", "mit", "dem", "du",
+}  # fmt: skip
+_TOKEN: Final = re.compile(r"[a-zäöüß]+")
+
+
+def in_english(text: str) -> str:
+    """A German question word for word; any other text as it is."""
+    if not _SURE & set(_TOKEN.findall(text)):
+        return text
+    for pattern, english in _PHRASES:
+        text = re.sub(rf"\b(?:{pattern})\b", english, text)
+    return re.sub(
+        r"(?<![-/.\w])[a-zäöüß]+(?![-/.\w])", lambda found: _WORDS.get(found[0], found[0]), text + " "
+    ).strip()
