@@ -138,7 +138,10 @@ QUESTIONS = [
     ("can i wait until morning", ["nothing of it is lost", "17 waited", "not promised"]),
     ("waht happens if it ooms", ["on-failure", "4.68 gib"]),
     ("what if host ram runs out", ["396.0 gib", "the kernel kills a process"]),
-    ("will 72 need more gpu memory for cuda graphs?", ["graphs: 1.48 gib", "batches up to 48", "4.65"]),
+    (
+        "will 72 need more gpu memory for cuda graphs?",
+        ["batches of 49 to 72", "1.48 gib now, up to 2.22", "at least 2.88"],
+    ),
     ("does fp8 work on rtx pro 6000", ["backend in force is triton", "rtx pro 6000", "not known"]),
     # lengths, users, several at once
     ("what if users send 8k prompts", ["carries about 19", "admission reserve"]),

@@ -196,12 +196,13 @@ def graphs(case: Case, _found: Found) -> str:
     made = document(case)
     lines = [cited(each["what"], each["evidence"], case) for each in _graphs_that_grow(case)]
     after = {step["name"]: step for step in made["memory_after"]}
+    most = "up to" if lines else "about"
     for step in made["memory"]:
         if "graph" in step["name"] and step["source"]:
             then = after.get(step["name"])
             text = f"{step['name']}: {step['gib']:.2f} GiB now"
             if then is not None and abs(then["gib"] - step["gib"]) >= SEEN_GIB:
-                text += f", about {then['gib']:.2f} after the change"
+                text += f", {most} {then['gib']:.2f} after the change"
             lines.append(cited(text, [step["source"]], case))
     largest = case.facts.get("graph_max_bs")
     if largest is not None:
