@@ -21,7 +21,7 @@ _SECRET_NAME: Final = re.compile(
     r"[_-]?key(?:[_-]?id)?|api[_-]?secrets?|secrets?|passwd|passw(?:or)?ds?|passphrase|passcode|pwd|token|credentials?|x-amz-(?:signature|credential"
     r"|security-token)|connection[_-]?string|webhook[_-]?url)"
     r"|.*(?:secret|password|passwd|passphrase|apikey|accesskey|secretkey|authtoken|accesstoken|connectionstring)"
-    r"|.*[_-](?:pass|pat|auth)|auth"
+    r"|.*[_-](?:pass|pat|auth|pw)|auth"
     r"|(?:.*[^a-z])?(?:ssh|db|pg|ftp|sftp|smtp|imap|user|admin|root|mysql|redis|mongo|http|svn|ldap|bmc|ipmi|mail|proxy)pass)"
     r"(?:[_-](?:\d{1,3}|base|base64|b64|data|value|raw|plain|prod|production|staging|dev|test|live|old|new|primary|secondary"
     r"|main|backup))?"
@@ -38,6 +38,8 @@ _CORES: Final = (
     "token",
     "credential",
     "_pat",
+    "_pw",
+    "-pw",
     "auth",
     "x-amz-sig",
     "string",
@@ -54,7 +56,8 @@ _NOT_NAMES: Final = re.compile(
     r"|^#?[_-]?tokens$|tokens$|key[_-]?value"
 )
 _NOT_VALUES: Final = re.compile(
-    r"(?i)(?:none|null|nil|true|false|yes|no|on|off|undefined|unset|empty|required|optional|disabled|enabled|redacted"
+    r"(?i)(?:is|was|for|the|none|null|nil|true|false|yes|no|on|off|undefined|unset|empty|required|optional|disabled"
+    r"|enabled|redacted"
     r"|str|string|int|bool|optional\[str\]|\*+|x{3,}|<[^>]{0,40}>|\[[^\]]{0,20}\]"
     r"|\$\{?[A-Za-z_]\w*\}?|\$\([^)]*\)|%[a-z]|-+|\.\.\.|)[.;,]?"
 )

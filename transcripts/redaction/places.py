@@ -35,6 +35,7 @@ RULES: Final = (
         r"|basic|token|digest|apikey|negotiate)[ \t])(?P<v>[^\s\"'«\\][^\"'«\n\\]"
         r"*)",
     ),
+    _rule("digest ", r"\bdigest[ \t]+(?P<v>(?:[a-z-]{1,20}=[^\n]*)?\bresponse=[^\n«]*)", "authorization"),
     _rule("bearer|basic", r"\b(?:bearer|basic)[ \t]+(?P<v>[A-Za-z0-9._~+/=:-]{8,})", "authorization"),
     _rule("cookie", r"(?<![A-Za-z-])cookie\\*[\"']?[ \t]*:[ \t]*(?:\\*[\"'])?(?P<v>[^\s\"'«\\][^\"'\n«\\]*)", "cookie"),
     _rule("set-cookie", r"set-cookie\\*[\"']?[ \t]*:[ \t]*(?:\\*[\"'])?[^\s=;«]{1,80}=(?P<v>[^\s;\"'«]+)", "cookie"),
@@ -97,6 +98,7 @@ RULES: Final = (
     ),
     _rule("key provided", r"\b(?P<name>(?:api|access) key) provided:[ \t]*[\"']?(?P<v>[^\s\"'«]{6,}[^\s\"'«.])"),
     _rule("htpasswd", r"\bhtpasswd[ \t]+-\w*b\w*[ \t]+\S+[ \t]+\S+[ \t]+(?P<v>[^\s\"'«]+)", "password"),
+    _rule("openssl", r"\bopenssl[ \t][^\n]{0,200}?[ \t]-k[ \t]+[\"']?(?P<v>[^\s\"'«]+)", "password"),
     _rule("pass", r"-pass(?:in|out)?[ \t]+[\"']?pass:(?P<v>[^\s\"'«]+)", "password"),
     # a name and its value as two fields, as elements or as attributes
     _rule(
@@ -139,6 +141,12 @@ RULES: Final = (
     ),
     # netrc, and a key that only a blank parts from its name
     _rule("login", r"\blogin[ \t]+\S{1,80}\s+password[ \t]+(?P<v>[^\s«]+)", "password"),
+    # a plain scalar of YAML is the whole line, blanks and all
+    _rule(
+        "pass",
+        r"^[ \t]*(?:-[ \t]+)?(?P<name>[\w.-]{0,40}(?:passphrase|password|passwd))[ \t]*:[ \t]+"
+        r"(?P<v>[^\s\"'«|>{\[&*!][^\n\"'«#]{0,200}[^\s\"'«#])[ \t]*$",
+    ),
     _rule("password", r"^\s*password[ \t]+(?P<v>[^\s«]{4,})[ \t]*$", "password"),
     _rule(
         "key|password|passwd|token",
