@@ -171,6 +171,11 @@ QUESTIONS = [
     ("what will I see in the log after restart", ["max_running_requests=72"]),
     ("how can I see that it works", ["max_running_requests=72"]),
     ("how do I restart it", ["systemctl restart sglang-kimi.service"]),
+    ("is the change reversible", ["zz-sglscout.conf"]),
+    ("will it break anything", ["its rules are kept", "48 requests ran"]),
+    ("when should I restart", ["not without loss"]),
+    ("do clients have to reconnect", ["its client has to send it again"]),
+    ("will the setting stay", ["holds after a reboot"]),
     ("so what now", ["--max-running-requests to 72"]),
     ("does this work on 0.5.16?", ["checked against 0.5.9", "sglscout upgrade 0.5.9 0.5.16"]),
     # in German
@@ -292,6 +297,8 @@ UNANSWERABLE = [
     "what is the weather in Oslo?", "who won the cup", "asdf", "write me a poem", "how much does an h100 cost",
     "delete all logs", "thanks", "how hot are the gpus", "is my model too big", "can we serve a second model on it",
     "when was the last crash", "is my api key safe", "what is the queue time", "did it oom before",
+    "does it affect other services", "what about tensor parallel 4", "how long do requests wait",
+    "what is the difference between running and queued", "is there a risk of data loss",
     "wie wird das Wetter",
 ]  # fmt: skip
 

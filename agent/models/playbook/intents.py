@@ -52,7 +52,7 @@ _QUANT: Final = r"fp8|fp4|quanti[sz]\w*|kv.?cache.?dtype"
 _PLAIN_NUMBER: Final = rf"(?<![\w.-])(?<!rtx )(?<!pro ){NUMBER}(?![\w.%]|\s*(?:gi?b|ranks?|gpus?)\b)"
 _JUDGED: Final = (
     "will|would|could|should|can|why|if|or|who|when|too|worst|best|hot|hottest|slowest|temperature|leak|longest|"
-    "enabled|on"
+    "enabled|on|where|difference|between|tensor|pipeline|expert"
 )
 _EVER: Final = r"why|did|was|were|has|have|had"
 
@@ -72,7 +72,10 @@ def _on_other_things() -> Rows:
 def _on_the_change() -> Rows:
     """Undoing, losing, waiting, restarting: what is asked before anything is typed."""
     back = r"(?:take|put|get) (?:it |this |that )?back"
-    yield operating.rollback, _any(r"roll.?back|\bundo|revert|go back|back out", back, r"old (?:config|settings|value)")
+    yield (
+        operating.rollback,
+        _any(r"roll.?back|\bundo|revert|reversib\w*|go back|back out", back, r"old (?:config|settings|value)"),
+    )
     dead = r"(?:doesn't|does not|won't|will not|not) (?:come (?:back )?up|start|boot)|fails? to start"
     yield operating.rollback, _unless("why", dead)
     worse = r"(?:gets?|got) worse|go(?:es)? wrong|went wrong|breaks\b|broke\b"
@@ -85,12 +88,16 @@ def _on_the_change() -> Rows:
     )
     yield operating.drain, r"\bdrain\w*"
     ended = r"\b(?:lose\w*|lost|losing|drop\w*|kill\w*|abort\w*|cut off|in.?flight|interrupt\w*)\b"
-    yield operating.lost, _any(ended, r"\bhappens? (?:to|with)\b"), _REQUESTS
+    again = r"\b(?:reconnect\w*|resend|retry)\b"
+    yield operating.lost, _any(ended, again, r"\bhappens? (?:to|with)\b"), _any(_REQUESTS, r"\bcaches?\b|prefix")
     held_off = r"\b(?:wait|ignore|postpone|delay|urgent\w*|do nothing|leave it|sleep|go to bed)\b"
     moment = r"until|till|morning|tomorrow|monday|weekend|hours?|\b(?:can|could|must|should|what if|how|is)\b"
     yield effects.wait, _unless("why|many|requests?|queue", held_off), moment
     live = r"without (?:downtime|an? outage)|hot.?(?:re)?load|on the fly|(?:at |in |during )run.?time|\blive\b|dynamic"
-    yield operating.no_restart, _any(live, r"\blater\b|\btonight\b|while (?:it is |it's )?(?:running|serving)")
+    yield (
+        operating.no_restart,
+        _any(live, r"\blater\b|\btonight\b|\bat night\b|while (?:it is |it's )?(?:running|serving)"),
+    )
     yield (
         operating.restart_how,
         r"\bhow (?:do|can|to|should)\b(?! ?long)",
@@ -107,10 +114,11 @@ def _on_the_change() -> Rows:
     negative = r"\b(?:can't|cannot|without|no|not|avoid|live|hot|on the fly|instead of)\b"
     needed = r"\b(?:need\w*|have to|must|requir\w*|necessary|really)\b"
     yield operating.no_restart, _START, _any(negative, needed)
-    moment = r"\b(?:now|safe|okay|good (?:time|moment)|quiet|right away|risk\w*|possible|can|may)\b"
+    moment = r"\b(?:now|safe|okay|when|good (?:time|moment)|quiet|right away|risk\w*|possible|can|may)\b"
     yield effects.safe_now, _START, moment
     yield effects.safe_now, r"safe to (?:apply|do)|apply (?:it )?now|now apply|\b(?:do|apply) (?:it|this|that) now"
-    yield operating.permanent, r"permanent|persist\w*|surviv\w*|(?:keep|stay|hold)s? after|only until"
+    stays = r"\b(?:setting|change|it|this)\b.*\b(?:stay|stick|last)\b"
+    yield operating.permanent, _any(r"permanent|persist\w*|surviv\w*|(?:keep|stay|hold)s? after|only until", stays)
     acted = r"\b(?:run|ran|execute\w*|touch\w*|change|changed|write|wrote|do|break)\b"
     yield operating.touched, r"\b(?:did|have) (?:you|it|sglscout)\b", acted
     yield operating.unit, r"\b(?:which|what)\b.*\b(?:unit|service|systemd)\b|\bunit (?:file|name)\b|which file"
@@ -149,6 +157,8 @@ def _on_effects() -> Rows:
     yield effects.slower, _unless("why", _SLOW)
     yield effects.slower, _SPEED, r"\b(?:will|worse|drop\w*|fall\w*|go|hurt\w*|affect\w*|suffer\w*|impact)\b"
     yield effects.slower, r"\b(?:will|would|can|could|does)\b.*\b(?:worse|degrad\w*)\b"
+    broken = r"\b(?:will|can|could|might)\b.*\b(?:crash|break)\b|worst (?:that|thing|case)"
+    yield effects.safe, _unless("why|again", broken)
     yield (
         effects.safe,
         _unless(
@@ -156,7 +166,7 @@ def _on_effects() -> Rows:
             r"\b(?:is|how|really)\b.*\b(?:safe|dangerous|risky|harmless)\b",
         ),
     )
-    yield effects.slower, r"\brisk\w*|downsides?|drawbacks?|side.?effects?|trade.?offs?|\bcatch\b"
+    yield effects.slower, _unless("data|loss", r"\brisk\w*|downsides?|drawbacks?|side.?effects?|trade.?offs?|\bcatch\b")
     out = r"run\w* out|out of memory|\boom\b|full\b|exhaust\w*|not enough"
     yield effects.host_memory, r"\b(?:host|system|cpu|main)\b.*\b(?:ram|memory)\b|\bram\b", out
     yield (
@@ -205,7 +215,7 @@ def _with_numbers() -> Rows:
     yield (
         chosen.why_this_value,
         _PLAIN_NUMBER,
-        _unless("memory|gpus?|graphs?|long|minutes|seconds", r"why|where|how|what"),
+        _unless("memory|gpus?|graphs?|long|minutes|seconds|tensor|pipeline|expert|tp|pp|ep|dp", r"why|where|how|what"),
     )
     yield asked.sum_of("running_requests"), rf"(?:max.running.requests|slots|running requests|run)\D{{0,12}}{NUMBER}\b"
     yield asked.sum_of("running_requests"), rf"{NUMBER} (?:requests|slots|parallel|concurrent|at once|users)"
@@ -265,7 +275,10 @@ def _on_the_case() -> Rows:
         seen.since_when,
         _unless(event, r"since when|when (?:did|does|was|has)|how long (?:has|is it|ago)|what time|timeline"),
     )
-    yield seen.affected, r"affect|impact|how (?:bad|many users)|who (?:felt|feels|notice)"
+    yield (
+        seen.affected,
+        _unless("other|does|will|would", r"affect|impact|how (?:bad|many users)|who (?:felt|feels|notice)"),
+    )
     yield asked.bare_number, _PLAIN_NUMBER, r"why|instead|what|and|only|just|try|go|to|can|could|about|enough|\?"
     typed = r"\bflags?\b|parameter|setting|\bapply\b|copy.?paste|commands?\b|the (?:patch|change|drop-in)|\bfix\b"
     yield (
@@ -309,7 +322,10 @@ def _values() -> Iterator[tuple[Handler, str]]:
     each = r"tokens? per request|per request|long are.*(?:requests|prompts)|request size"
     yield seen.fact("tokens_per_request", "tokens_per_request_p95"), each
     yield seen.fact("running_p50", "queue_p50", "usage_p50"), r"\bload\b|how busy"
-    yield seen.fact("queue_p50", "queue_p95", "queue_max"), _unless("time|seconds|minutes", r"queue|wait")
+    yield (
+        seen.fact("queue_p50", "queue_p95", "queue_max"),
+        _unless("time|seconds|minutes|long (?:do|does|will)", r"queue|wait"),
+    )
     yield seen.fact("usage_p50", "usage_p95", "usage_max"), r"usage|full"
     yield seen.fact("running_p50", "running_max", "running_limit"), r"running|parallel|concurren|how many run"
     yield seen.fact("kv_pool", "kv_pool_gib"), r"pool|tokens?\b|kv cache"
