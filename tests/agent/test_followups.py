@@ -211,6 +211,9 @@ def other(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 def _diagnosed(tmp_path_factory: pytest.TempPathFactory, name: str) -> Iterator[Talk]:
     settings = Settings(tmp_path_factory.mktemp("home"), load_settings("playbook").cache, "", "", "")
     session = start(settings, {"kind": "recorded", "recording": name, "host": f"recorded:{name}"}, COMPLAINT)
+    # The write-up is made anew after each answer and has tests of its own; hundreds of them would only take time.
+    monkeypatch = pytest.MonkeyPatch()
+    monkeypatch.setattr(Run, "_written_up", lambda _run, **_how: {})
 
     async def work() -> None:
         run = Run.on(settings, session, lambda *_: None)
@@ -220,6 +223,7 @@ def _diagnosed(tmp_path_factory: pytest.TempPathFactory, name: str) -> Iterator[
     with session:
         asyncio.run(work())
         yield settings, session
+    monkeypatch.undo()
 
 
 def _ask(talk: tuple[Settings, Session], question: str) -> tuple[str, Case]:
