@@ -244,6 +244,21 @@ def test_data_parallel_ranks_are_counted_in_the_sum_that_is_shown(home: Path, tm
     assert not any(row["label"] == "version.dp_attention_collective_hang" for row in made["hypotheses"])
 
 
+def test_a_pool_that_is_enlarged_is_not_given_to_fewer_requests(home: Path, tmp_path: Path) -> None:
+    copy = _with_flags(tmp_path, "kv", "--dp-size 2 --enable-dp-attention --max-running-requests 200")
+    document = sglscout(home, "demo", "--recorded", str(copy), "--json").document
+    assert _change(document, "--kv-cache-dtype") is not None
+    assert _change(document, "--max-running-requests") is None
+
+
+def test_traffic_without_prefixes_is_no_model_with_recurrent_state(home: Path, tmp_path: Path) -> None:
+    copy = _altered(tmp_path, "prefix", {f"load.phases.{phase}.hit_rate": 0.0 for phase in range(3)})
+    document = sglscout(home, "demo", "--recorded", str(copy), "--json").document
+    labels = [row["label"] for row in document["hypotheses"] if row["status"] == "supported"]
+    assert [label for label in labels if label.startswith("hicache")] == [], "the host cache is off"
+    assert _change(document, "--mamba-scheduler-strategy") is None
+
+
 def test_less_ram_makes_the_ratio_not_worth_it(home: Path, tmp_path: Path) -> None:
     copy = _altered(tmp_path, "prefix", {"memory.available_gib": 120.0})
     made = sglscout(home, "demo", "--recorded", str(copy), "--json").document

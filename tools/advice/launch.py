@@ -10,7 +10,7 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Final, Literal
 
 import yaml
 
@@ -418,8 +418,15 @@ def launch_from(evidence: Iterable[Evidence], facts: Facts | None = None) -> Lau
     return _try("shell", str(argv.value), "", (argv.source.partition(":")[0],)) if argv is not None else None
 
 
+# What argparse prints of itself: the usage with its indented lines, and the error under the program's name.
+_ARGPARSE: Final = re.compile(
+    r"^[^\n]*\busage: [^\n]*\[-h\][^\n]*(?:\n(?:[ \t]+|\[-)[^\n]*)*\n?|^\S+: error: [^\n]*\n?", re.MULTILINE
+)
+
+
 def launch_in(text: str, sources: tuple[str, ...] = ()) -> Launch | None:
     """The launch command in text of a form that nobody named: a unit, a compose file, a manifest, a script, a line."""
+    text = _ARGPARSE.sub("", text)
     forms: list[Form] = [_form_of(text)]
     if _MODEL_KEY.search(text):
         forms.insert(0, "config")

@@ -176,3 +176,14 @@ def test_a_long_log_is_no_launch_command() -> None:
     command = "python3 -m sglang.launch_server --model-path /models/m --tp 8\n"
     assert launch_from([Evidence("E1", "pasted", "", "h", "", None, command)]) is not None
     assert launch_from([Evidence("E1", "pasted", "", "h", "", None, command + "a line of the log\n" * 20_000)]) is None
+
+
+def test_what_argparse_prints_is_no_launch_command() -> None:
+    text = (
+        "usage: launch_server.py [-h] --model-path MODEL_PATH [--tokenizer-path TOKENIZER_PATH]\n"
+        "                        [--max-running-requests MAX_RUNNING_REQUESTS]\n"
+        "launch_server.py: error: unrecognized arguments: --enable-hicache --max-num-seqs 64\n"
+    )
+    assert launch_in(text) is None
+    typed = "python -m sglang.launch_server --model-path /models/m --enable-hicache\n"
+    assert launch_in(typed + text) is not None

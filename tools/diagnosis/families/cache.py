@@ -14,10 +14,8 @@ _ONE_PROMPT = both(above("pending_tokens_p50", 1), below("cached_share", 0.0))
 _MISSES = either(symptom("forgets_conversations", "hit_rate_low"), both(below("cached_share", 0.2), lacks(_ONE_PROMPT)))
 _HITS_FALL = fell("hit_share", 0.6)
 _FEW_STATES = both(lacks(above("usage_max", 0.5, "state")), lacks(above("usage_max", 0.9, "")))
-# A model with recurrent state also shows by the settings that only such a model has.
-_HYBRID = either(
-    HYBRID, when(lambda view: bool(view.setting("--mamba-scheduler-strategy") or view.setting("--mamba-ssm-dtype")))
-)
+# A model with recurrent state also shows by what its operator typed; every server resolves a default of these.
+_HYBRID = either(HYBRID, flag("--mamba-scheduler-strategy"), flag("--mamba-ssm-dtype"))
 
 
 def _dealt_out(view: View) -> Seen | None:

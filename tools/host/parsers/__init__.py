@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from tools.host.parsers import journal, table
-from tools.host.parsers.lines import plain
+from tools.host.parsers.lines import plain, without_usage
 from tools.host.parsers.load import Point
 from tools.host.parsers.page import Page
 from transcripts.facts import Evidence, Fact
@@ -29,10 +29,9 @@ def parse(evidence: Evidence) -> tuple[Fact, ...]:
         page = Page(evidence.id)
         page.add("probe_problem", evidence.problem, 0, scope=evidence.probe)
         found += page.facts
-    if evidence.text and table.kind_of(evidence) in table.PASTED:
-        found += _read(replace(evidence, text=plain(evidence.text)))
-    elif evidence.text:
-        found += _read(evidence)
+    text = without_usage(evidence.text)
+    if text:
+        found += _read(replace(evidence, text=plain(text) if table.kind_of(evidence) in table.PASTED else text))
     return tuple(dict.fromkeys(found))
 
 

@@ -171,3 +171,12 @@ def _whole(at: str) -> float | None:
     except ValueError:
         return None
     return None
+
+
+# What argparse prints of all that may be typed, with its indented lines; the error below it names what was.
+_USAGE = re.compile(r"^[^\n]*\busage: [^\n]*\[-h\][^\n]*(?:\n(?:[ \t]+|\[-)[^\n]*)*", re.MULTILINE)
+
+
+def without_usage(text: str) -> str:
+    """The text with usage messages emptied, so that lines keep their numbers: what may be typed is not what was."""
+    return _USAGE.sub(lambda found: "\n" * found[0].count("\n"), text) if "[-h]" in text else text

@@ -72,7 +72,7 @@ def _grow_pool(view: View) -> Actions:
             )
         )
     changes += _more_of_the_card(view)
-    if view.on("--enable-dp-attention"):
+    if not changes and view.on("--enable-dp-attention"):
         changes.append(fewer_running(view, 0.75, "fewer at once until the pool is larger"))
     limit = _limit_of_larger_pool(view, changes[:2])
     crowd: Forbidden = ("raise", "--max-running-requests", "more requests in the same pool are thrown back, not served")

@@ -145,3 +145,17 @@ def test_what_grep_counted_is_counted() -> None:
     assert ("retractions", "", 17) in _pasted("root@g:~# zgrep -ci retract sglang.log.1.gz\n17")
     assert [name for name, *_ in _pasted("$ grep -c 'CUDA out of memory' s.log\n0")] == []
     assert ("message", "cuda_oom", "CUDA out of memory") in _pasted("$ grep -c 'CUDA out of memory' s.log\n3")
+
+
+@pytest.mark.parametrize("probe", ["pasted", "journal_boot"])
+def test_what_may_be_typed_is_not_what_was(probe: str) -> None:
+    text = (
+        "usage: launch_server.py [-h] --model-path MODEL_PATH\n"
+        "                        [--max-running-requests MAX_RUNNING_REQUESTS]\n"
+        "launch_server.py: error: unrecognized arguments: --enable-hicache --max-num-seqs 64\n"
+        "Decode batch. #running-req: 3, token usage: 0.60, #queue-req: 0\n"
+    )
+    facts = Facts(parse(Evidence("E2", probe, "", "h", "", 0, text)))
+    typed = {fact.scope: fact.source for fact in facts.all("flag")}
+    assert "--max-running-requests" not in typed
+    assert facts.get("launch_argv") is None
