@@ -95,6 +95,10 @@ def _flag(change: Change, case: _Case) -> Change:
     info = case.catalogue.lookup(change.flag)
     if change.do != "remove" and (info is None or info.retired):
         change, info = _as_named_here(change, info, case.catalogue)
+    if info is None and change.do == "remove":
+        raise _Refused(
+            f"SGLang {case.catalogue.version} has no option {change.flag}; strike it from the launch command by hand"
+        )
     if info is None or change.flag not in info.spellings:
         near = case.catalogue.nearest(change.flag)
         raise _Refused(

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from tools.diagnosis.changes import step
 from tools.diagnosis.model import Proposal
-from tools.diagnosis.view import View, as_number
+from tools.diagnosis.view import SPELLINGS, View, as_number
 
 # Another engine's option: SGLang's, empty where it has none because it is always on or does not exist.
 EQUIVALENT = {
@@ -91,6 +91,11 @@ def _instead(view: View, name: str) -> list[Proposal]:
         other = EQUIVALENT[name]
         gone = [step(view, "remove", name, None, "it belongs to another engine")]
         return [step(view, "set", other, kept, f"SGLang's word for {name}"), *gone] if other else gone
+    first = next((one for one, others in SPELLINGS.items() if name in others), "")
+    if first and any(fact.value == name for fact in view.facts.all("rejected_flag")):
+        # A later spelling, which the version that refused it does not have yet; the step is named as it was typed.
+        new = replace(step(view, "set", first, kept, f"SGLang's name for {name}"), flag=first, from_=None)
+        return [new, replace(step(view, "remove", name, None, "this version does not know it"), flag=name)]
     if name in RENAMED and not view.before(*RENAMED[name][0]):
         return [
             replace(step(view, "set", new, kept if to is None else to, f"the new name of {name}"), from_=None)

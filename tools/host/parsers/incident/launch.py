@@ -23,6 +23,8 @@ _ENV: Final = re.compile(
 _ENV_LIST: Final = re.compile(r"name:\s*([A-Z][A-Z0-9_]+)\s*\n\s*value:\s*\"?([^\"\n]*)\"?")
 # The command of a router that stands beside the servers': its options are none of the server's.
 _ROUTER: Final = re.compile(r"(?:launch_router|sglang[-_]router|sgl-router|\bsmg (?:launch|start))\b(?:[^\n;&]|\\\n)*")
+# The version that an image of the server is tagged with: `lmsysorg/sglang:v0.5.9-cu129`.
+_IMAGE: Final = re.compile(r"(?<![\w.-])sglang:v?(\d+\.\d+\.\d+(?:\.?(?:post|rc)\d+)?)(?![\w.]*\d)")
 _PROSE = re.compile(
     r"^(?:and|or|set|unset|not|on|off|at|with|was|is|are|was|then|also|tried|flags?|for|in|the|missing|absent|default|defaults?|omitted|only|instead)$",
     re.I,
@@ -46,6 +48,13 @@ def _recommended(text: str, place: int) -> bool:
     return _LOGGED.match(before) is not None and _LAUNCH.search(before) is None
 
 
+def _version(page: Page, text: str) -> None:
+    """The version of the one image that is named; of two nobody says which one hurts."""
+    tagged = list(_IMAGE.finditer(text))
+    if len({found.group(1) for found in tagged}) == 1:
+        page.add("version", tagged[0].group(1), text.count("\n", 0, tagged[0].start()) + 1)
+
+
 def read(page: Page, text: str, *, everything: bool) -> None:
     """Flags of the whole text if it is a launch command or says so; a flag that is named as absent is none."""
     for resolved in _RESOLVED.finditer(text):
@@ -55,6 +64,7 @@ def read(page: Page, text: str, *, everything: bool) -> None:
                 page.add("server_arg", value.strip("'\""), line, scope=name)
     if not everything and not _LAUNCH.search(text):
         return
+    _version(page, text)
     routers = [found.span() for found in _ROUTER.finditer(text)]
     absent = {name for found in _ABSENT.finditer(text) for name in re.findall(r"--[\w-]+", found.group(0))}
     for found in _FLAG.finditer(text):

@@ -556,6 +556,10 @@ _NOT: Final = (
         re.compile(r"(?:before|without|until|no|not even) (?:the |a |my )?(?:first|single|any) request"),
     ),
     ("hangs", re.compile(r"no crash, it just sits there in graph")),
+    (
+        "shm",
+        re.compile(r"shm[-_]size[\"']?\s*[:= ]\s*[\"']?(?:\d+(?:\.\d+)?\s*[gt]|\d{4,}\s*m|\d{10,})"),
+    ),  # it is given
 )
 _EXCEPT: Final = dict(_NOT)
 _SENTENCE: Final = re.compile(r"(?<=[.!?;])\s+|\n")

@@ -159,3 +159,13 @@ def test_what_may_be_typed_is_not_what_was(probe: str) -> None:
     typed = {fact.scope: fact.source for fact in facts.all("flag")}
     assert "--max-running-requests" not in typed
     assert facts.get("launch_argv") is None
+
+
+def test_an_image_tag_gives_the_version_and_gigabytes_of_shared_memory_are_no_shortage() -> None:
+    compose = "services:\n  a:\n    image: lmsysorg/sglang:v0.5.9-cu129\n    shm_size: {}\n    command: sglang serve\n"
+    facts = read(compose.format("32g"))
+    assert facts.text("version") == "0.5.9"
+    assert facts.get("symptom", "shm") is None
+    assert read(compose.format("64m")).get("symptom", "shm") is not None
+    two = compose.format("32g") + "  b:\n    image: lmsysorg/sglang:v0.5.12\n"
+    assert read(two).text("version") == ""
