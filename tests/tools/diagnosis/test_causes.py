@@ -81,3 +81,21 @@ def test_every_label_of_the_taxonomy_has_one_entry_with_a_way_to_act() -> None:
     for label in diagnosis.LABELS:
         actions = diagnosis.actions(label, Facts())
         assert actions.changes or actions.alternatives or actions.notes, label
+
+
+@pytest.mark.parametrize(
+    "reason", ["", "[pair.cc:534] Connection closed by peer", "RuntimeError: CUDA error: an illegal memory access"]
+)
+def test_a_failed_capture_is_a_lack_of_memory_only_where_it_says_so(reason: str) -> None:
+    given = {"complaint": "it does not start", "launch_args": "--tp 8", "sglang_version": "0.4.4"}
+    line = "Exception: Capture cuda graph failed: "
+    verdict = assess({**given, "evidence": [line + reason]})
+    assert (verdict["kind"], verdict["changes"]) == ("abstain", [])
+    assert assess({**given, "evidence": [line + "CUDA out of memory."]})["label"] == "oom.cuda_graph_capture"
+
+
+def test_a_later_spelling_that_was_refused_is_answered_with_the_first() -> None:
+    line = "launch_server.py: error: unrecognized arguments: --enable-hicache --max-num-seqs 64"
+    changes = assess({"complaint": "it does not start", "evidence": [line], "sglang_version": "0.5.9"})["changes"]
+    assert {"--enable-hierarchical-cache", "--max-running-requests"} <= {one["flag"] for one in changes}
+    assert not [one for one in changes if one["do"] == "upgrade"]

@@ -289,7 +289,12 @@ ENTRIES = (
         "oom.cuda_graph_capture",
         "Memory runs out while CUDA graphs are captured: too little is left beside the static part.",
         for_=(
-            Clue(6, either(phase("graph_capture"), said("graph_capture_failed")), "capture failed"),
+            # `Capture cuda graph failed: X` is printed around every exception of the capture: X must tell of memory.
+            Clue(
+                6,
+                either(phase("graph_capture"), both(said("graph_capture_failed"), OOM_ANYWHERE)),
+                "memory ran out as graphs were captured",
+            ),
             Clue(3, both(symptom("dies_in_capture"), OOM_ANYWHERE), "it dies in capture"),
             Clue(
                 3,
