@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -154,7 +155,7 @@ def _walls(facts: Facts, changes: Sequence[Json], catalogue: advice.Flags | None
     if tight:
         yield from graphs
     evidence = list(dict.fromkeys(source for entry in slots.sums for source in entry.sources))
-    wall = round(grown * slots.groups * slots.sums[1].value)
+    wall = math.floor(grown * slots.groups * slots.sums[1].value + 1e-6)
     limit = levers.get("--max-running-requests", slots.limit)
     if limit is not None and int(limit) < wall and "--max-running-requests" not in levers:
         yield {"what": f"the limit of {int(limit)} running requests, as it stands", "evidence": evidence}

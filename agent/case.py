@@ -278,7 +278,9 @@ class Case:
                 self.events.append(Event(record.at, f"recommended: {changes or 'no change'}"))
             case Verified():
                 met = sum(row["outcome"] == "met" for row in record.rows)
-                self.events.append(Event(record.at, f"verified: {met} of {len(record.rows)} expectations met"))
+                unseen = sum(row["outcome"] == "not yet visible" for row in record.rows)
+                left = f", {unseen} not yet visible" if unseen else ""
+                self.events.append(Event(record.at, f"verified: {met} of {len(record.rows)} expectations met{left}"))
             case Concluded():
                 told = "answered" if record.decides else "stopped"
                 self.events.append(Event(record.at, f"{told} (exit {record.exit}) {record.reason}".rstrip()))

@@ -77,7 +77,7 @@ def hicache_says(budget: capacity.HostBudget) -> str:
         f"leaves running requests at {budget.running_factor:.2f}x"
     )
     if budget.distinct_bytes < budget.total_bytes:
-        says += f"; MLA KV is held once per rank, so {budget.distinct_bytes / 1e9:.2f} GB of it are distinct"
+        says += f"; ranks keep copies of the same KV, so {budget.distinct_bytes / 1e9:.2f} GB of it are distinct"
     if not budget.fits and budget.own_check_passes:
         says += f"; the version's own check would let it start all the same ({budget.own_check})"
     if budget.largest_ratio >= 1:

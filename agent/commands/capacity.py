@@ -179,14 +179,14 @@ def _config(path: Path) -> tuple[dict[str, Any], int | None]:
     file = path / "config.json" if path.is_dir() else path
     try:
         config = json.loads(file.read_text())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UsageError(f"{file} cannot be read as JSON: {error}.", "Name a model's config.json.") from error
     if not isinstance(config, dict):
         raise UsageError(f"{file} is not a JSON object.", "Name a model's config.json.")
     index = file.parent / "model.safetensors.index.json"
     try:
         size = json.loads(index.read_text())["metadata"]["total_size"]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return config, None
     return config, int(size) if isinstance(size, int | float) else None
 

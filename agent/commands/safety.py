@@ -22,7 +22,13 @@ CHUNK_BYTES = 65_536
 @click.command()
 @click.argument("command")
 @click.option("--user", default="root", show_default=True, help="The login that it would run as.")
-@click.option("--port", type=int, default=30000, show_default=True, help="The port at which the server listens.")
+@click.option(
+    "--port",
+    type=click.IntRange(1, 65535),
+    default=30000,
+    show_default=True,
+    help="The port at which the server listens.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def policy(command: str, user: str, port: int, as_json: bool) -> None:
     """Explain whether COMMAND may run on a host: allow runs, ask needs your yes, deny never runs. Nothing is run."""

@@ -156,6 +156,9 @@ def _change(document: Json) -> Iterator[tuple[str, str, str]]:
             yield "Change", _cut(f"none; not taken: {refused}", CAUSE), ""
             if not document["target"]["source"]:
                 yield "Do", "name the version: the same command with --sglang-version V, or --source PATH", ""
+        elif document["diagnosis"]["kind"] == "cause" and document["alternatives"]:
+            left = document["alternatives"][0]
+            yield "Change", _cut(f"none; not chosen: {left['what']}: {left['why_not']}", CAUSE), ""
         return
     told = [change_told(change) + ("" if change["confirmed"] else ", NOT CONFIRMED") for change in changes[:CHANGES]]
     more = [f"{plural(len(changes) - CHANGES, 'more change')}, below"] if len(changes) > CHANGES else []

@@ -44,7 +44,7 @@ def options(document: Json, width: int, *, whole: bool) -> list[Line]:
     if whole:
         for owners, said in _risks(shown):
             lines += item(f"{owners}: {said}", width)
-    for text in told_options(document["options"], whole=whole):
+    for text in told_options(document["options"], version=document["target"]["version"], whole=whole):
         lines += item(text, width)
     for text in document["contradictions"]:
         lines += item(f"findings disagree: {text}", width)
@@ -74,7 +74,7 @@ def _together(names: list[str]) -> list[str]:
     return [", ".join([family, *filter(None, members)]) for family, members in groups.items()]
 
 
-def told_options(options: Iterable[Json], *, whole: bool = True) -> list[str]:
+def told_options(options: Iterable[Json], *, version: str = "", whole: bool = True) -> list[str]:
     """Options that only the source tells of, a line each; flags that only tune another option in one line."""
     told = [option for option in options if option.get("running_factor") is None and option.get("does")]
     tuning = [option["name"] for option in told if "hicache" in option["name"]]
@@ -84,7 +84,8 @@ def told_options(options: Iterable[Json], *, whole: bool = True) -> list[str]:
             limits = (option.get("risk") or "").split("; ")
             said = [option["does"], *filter(None, limits if whole else limits[-1:])]
             lines.append(f"{option['name']}: {'; '.join(said)}")
-    told_of = ", ".join(tuning) if whole else f"{len(tuning)}, see sglscout flags hicache"
+    look = "sglscout flags hicache" + (f" --version {version}" if version else "")
+    told_of = ", ".join(tuning) if whole else f"{len(tuning)}, see {look}"
     return [*lines, f"flags that tune HiCache: {told_of}"] if tuning else lines
 
 

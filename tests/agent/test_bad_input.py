@@ -156,3 +156,10 @@ def test_a_version_that_the_operator_gives_is_not_asked_for(tmp_path: Path) -> N
     unknown = sglscout(tmp_path / "b", *words).document
     assert unknown["target"]["version"] == ""
     assert "SGLang's version." in unknown["diagnosis"]["not_checked"]
+
+
+def test_a_config_nested_without_end_is_no_bug_and_a_port_is_a_port(tmp_path: Path) -> None:
+    config = tmp_path / "config.json"
+    config.write_text("[" * 100_000)
+    _one_line(sglscout(tmp_path, "plan", "--config", str(config), "--gpus", "8x80"), 2, "cannot be read as JSON")
+    assert sglscout(tmp_path, "policy", "ls", "--port", "65536").exit == 2

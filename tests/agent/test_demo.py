@@ -150,6 +150,8 @@ def test_slots_72_with_the_next_wall(home: Path) -> None:
 
 def test_kv_enlarges_the_pool_and_does_not_raise_the_limit(home: Path) -> None:
     made = _demo(home, "kv").document
+    assert made["expected"][0]["what"].startswith("max_total_num_tokens above 159,209, by the sums 33")
+    assert "FP8 KV cache: " not in "".join(each["what"] for each in made["alternatives"])
     flags = {change["flag"] for change in made["changes"]}
     assert "--max-running-requests" not in flags
     assert flags & {"--kv-cache-dtype", "--enable-dp-attention", "--dp-size", "--mem-fraction-static"}

@@ -32,6 +32,9 @@ def test_before_and_after_a_restart_and_what_the_write_up_says_of_it(tmp_path: P
     assert " ".join(untouched.out.split()).count("the server was not restarted") == 3
     assert "running requests, p95: above 48 (before 48 requests, now 48 requests;" in " ".join(untouched.out.split())
     assert max(len(line) for line in untouched.out.splitlines()) <= 80
+    told = sglscout(home, "writeup", identity).out
+    assert "could not yet tell whether the expectations are met: the server was not restarted" in told
+    assert "0 of 3 expectations met, 3 not yet visible" in told
 
     _restarted_with(copy, "--max-running-requests 72", 51000)
     done = sglscout(home, "verify", identity, "--json")

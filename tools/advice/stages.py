@@ -21,7 +21,10 @@ ROLL_BACK_WHEN = (
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """What a restart costs. Seconds are of past starts on this host, None where the journal shows none."""
+    """What a restart costs. Seconds are of past starts on this host, None where the journal shows none.
+
+    `unmeasured` is what the next start does beside, in words; empty where the past starts did the same.
+    """
 
     starts: int
     seconds: float | None
@@ -29,6 +32,7 @@ class Restart:
     running: float | None
     queued: float | None
     cached_tokens: float | None
+    unmeasured: str
     sources: tuple[str, ...]
 
     def text(self) -> str:
@@ -37,7 +41,8 @@ class Restart:
             load = "The journal shows no complete start, so the load time is not known."
         else:
             load = (
-                f"Not reachable for about {self.seconds:.0f} s (longest of {self.starts}: {self.seconds_most:.0f} s); "
+                f"Not reachable for about {self.seconds:.0f} s (longest of {self.starts}: {self.seconds_most:.0f} s)"
+                f"{self.unmeasured}; "
                 f"with a rollback up to {2 * self.seconds_most:.0f} s."
             )
         if self.running is None:
@@ -78,9 +83,14 @@ class Stage:
         }
 
 
-def restart_cost(facts: Facts) -> Restart:
-    """From load times of past starts and what runs now."""
-    loads = sorted(fact for fact in (float(one.value) for one in facts.all("load_seconds") if _is_number(one.value)))
+# sglang 0.5.9 srt/mem_cache/memory_pool_host.py:95 registers the whole host pool before the server is ready.
+_PINS = " plus HiCache's pinning, unmeasured"
+
+
+def restart_cost(facts: Facts, changes: Sequence[Change] = ()) -> Restart:
+    """From load times of past starts, what the changes add to the next one, and what runs now."""
+    loads = sorted(_starts_of_one_look(facts))
+    pins = any(change.flag == "--enable-hierarchical-cache" and change.do != "remove" for change in changes)
     running = _first(facts, ("metric", "num_running_reqs"), ("running_p50", None))
     queued = _first(facts, ("metric", "num_queue_reqs"), ("queue_p50", None))
     pool, usage = facts.number("kv_pool", ""), facts.number("usage_p50")
@@ -93,8 +103,18 @@ def restart_cost(facts: Facts) -> Restart:
         running,
         queued,
         pool * usage if pool is not None and usage is not None else None,
+        _PINS if pins and loads else "",
         sources,
     )
+
+
+def _starts_of_one_look(facts: Facts) -> list[float]:
+    """Seconds of the starts in the look that shows most of them: later looks read the same starts again."""
+    looks: dict[str, list[float]] = {}
+    for one in facts.all("load_seconds"):
+        if _is_number(one.value):
+            looks.setdefault(one.source.partition(":")[0], []).append(float(one.value))
+    return max(looks.values(), key=len, default=[])
 
 
 def _is_number(value: object) -> bool:
@@ -138,7 +158,7 @@ def plan_after(
     if at_once:
         stages.append(_at_once(at_once, facts))
     restarted = tuple(change for change in wanted if needs_restart(change) and change.kind != "upgrade")
-    cost = restart_cost(facts).text()
+    cost = restart_cost(facts, restarted).text()
     if restarted:
         stages.append(
             Stage(

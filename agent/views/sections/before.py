@@ -82,6 +82,10 @@ def _applied(document: Json) -> str:
     rows = document["verified"]
     if not rows:
         return "nothing in this record says that a change was applied"
+    if all(row["outcome"] == "not yet visible" for row in rows):
+        return "another look could not yet tell whether the expectations are met: " + "; ".join(
+            dict.fromkeys(row["why"] for row in rows)
+        )
     met = sum(row["outcome"] == "met" for row in rows)
     return f"another look found {met} of {plural(len(rows), 'expectation')} met"
 

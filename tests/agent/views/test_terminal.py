@@ -18,6 +18,7 @@ from agent.views.console import PlainConsole
 from agent.views.first import first_screen
 from agent.views.layout import columned
 from agent.views.sections.blocks import Code
+from agent.views.tables import told_options
 from agent.views.words import plainly
 from tests.agent.views.conftest import HOSTS
 from tests.program import Done, sglscout
@@ -236,3 +237,10 @@ def test_the_write_up_on_a_terminal_fits_it_and_has_every_section(
     whole = [line for line in lines if len(line) > width and len(line.split()) > 1]  # one word is never cut
     assert [line for line in whole if line not in code] == []
     assert [section.title for section in writeup.sections(document) if section.title not in lines] == []
+
+
+def test_the_hint_to_the_flags_names_the_version_that_was_read() -> None:
+    options = [{"name": "--hicache-io-backend", "does": "moves pages"}]
+    assert told_options(options, version="0.5.9", whole=False) == [
+        "flags that tune HiCache: 1, see sglscout flags hicache --version 0.5.9"
+    ]

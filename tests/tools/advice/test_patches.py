@@ -248,3 +248,13 @@ def test_a_file_that_is_no_object_is_rolled_out_by_what_renders_it(name: str) ->
 def test_only_what_can_be_watched_is_watched_as_a_rollout() -> None:
     commands = _with_env("role-group.k8s.yaml", "kubernetes").commands
     assert commands[-1] == "kubectl get rolebasedgroup/sglang-pd -w"
+
+
+def test_a_start_that_two_looks_read_counts_once_and_pinning_is_said_to_be_unmeasured() -> None:
+    starts = [("E20:155", 319.0), ("E20:311", 300.0), ("E40:155", 319.0), ("E40:311", 300.0)]
+    facts = Facts(Fact("load_seconds", seconds, "s", "derived", source) for source, seconds in starts)
+    assert restart_cost(facts).starts == 2
+    assert "(longest of 2: 319 s)" in restart_cost(facts).text()
+    assert "pinn" not in restart_cost(facts, [SLOTS]).text()
+    hicache = Change("flag", "set", "--enable-hierarchical-cache", None, True)
+    assert "319 s) plus HiCache's pinning, unmeasured; with a rollback" in restart_cost(facts, [hicache]).text()

@@ -99,3 +99,15 @@ def test_a_later_spelling_that_was_refused_is_answered_with_the_first() -> None:
     changes = assess({"complaint": "it does not start", "evidence": [line], "sglang_version": "0.5.9"})["changes"]
     assert {"--enable-hierarchical-cache", "--max-running-requests"} <= {one["flag"] for one in changes}
     assert not [one for one in changes if one["do"] == "upgrade"]
+
+
+@pytest.mark.parametrize(("usage", "to"), [("0.80", [54]), ("0.88", []), ("0.90", [])])
+def test_the_limit_is_not_raised_by_so_little_that_no_restart_is_worth_it(usage: str, to: list[int]) -> None:
+    line = f"Decode batch, #running-req: 48, #token: 95123, token usage: {usage}, accept len: 2.91, #queue-req: 17"
+    reset = "Max running requests is reset to 48 for speculative decoding."
+    flags = "--speculative-algorithm EAGLE3 --speculative-num-steps 3"
+    verdict = assess(
+        {"complaint": "Only 48 ever run.", "launch_args": flags, "evidence": [reset, "max_running_requests=48", line]}
+    )
+    assert verdict["label"] == "capacity.spec_default_cap"
+    assert [change["to"] for change in verdict["changes"]] == to

@@ -61,6 +61,9 @@ def _source(view: View, name: str, scope: str) -> str:
     return "" if found is None else found.source
 
 
+_FP8 = ("--kv-cache-dtype fp8_e4m3", "twice the tokens on the GPU, after a quality check")
+
+
 def _hicache(view: View) -> Actions:
     from tools.diagnosis.sums import hicache_ratio_that_fits
 
@@ -89,7 +92,7 @@ def _hicache(view: View) -> Actions:
             ("lower", "--chunked-prefill-size", "it changes the order of the work, not its amount"),
         ),
         alternatives=(
-            ("--kv-cache-dtype fp8_e4m3", "twice the tokens on the GPU, after a quality check"),
+            *(() if view.setting("--kv-cache-dtype").startswith(("fp8", "fp4", "nvfp4")) else (_FP8,)),
             ("--schedule-policy lpm", "serves requests with long cached prefixes first"),
         ),
         expected=(("one line `Allocating ... GB host memory` per rank", "boot log"),),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tools.diagnosis.changes import (
     FRACTION,
     HICACHE_FOR_RUNNING,
@@ -48,6 +50,9 @@ from tools.diagnosis.model import Actions, Do, Proposal, Question
 from tools.diagnosis.sums import slots_that_fit
 from tools.diagnosis.view import View
 
+if TYPE_CHECKING:
+    from tools.capacity import Lever
+
 _FEW = 100  # requests at once; where more fill the pool, too many were let in
 
 
@@ -75,7 +80,11 @@ def _grow_pool(view: View) -> Actions:
     if not changes and view.on("--enable-dp-attention"):
         changes.append(fewer_running(view, 0.75, "fewer at once until the pool is larger"))
     limit = _limit_of_larger_pool(view, changes[:2])
-    crowd: Forbidden = ("raise", "--max-running-requests", "more requests in the same pool are thrown back, not served")
+    crowd: Forbidden = (
+        "raise",
+        "--max-running-requests",
+        "it grows no pool; raise it once the larger pool is seen to have room",
+    )
     return plan(
         *changes[:2],
         *limit,
@@ -86,15 +95,30 @@ def _grow_pool(view: View) -> Actions:
             HICACHE_FOR_RUNNING,
         ),
         alternatives=(
-            *_other_levers(view),
+            *_other_levers(view, {one.flag for one in changes[:2]}),
             ("more GPUs or a smaller checkpoint", "when no lever above is left"),
         ),
-        expected=(("a larger max_total_num_tokens", "ready line of the log"),),
+        expected=((_larger_pool(view, changes[:2]), "ready line of the log"),),
         verify=(
             ("token usage, p95", 900, "below 0.92", "retractions as before"),
             ("retractions per hour", 3600, "none", "any"),
         ),
     )
+
+
+def _larger_pool(view: View, changes: list[Proposal]) -> str:
+    """What the next start must print: more tokens than now, and how many by the sums where those hold."""
+    from tools.capacity import Lever, levers
+
+    now, flags = view.number("kv_pool", ""), {one.flag for one in changes}
+    if not now:
+        return "a larger max_total_num_tokens"
+    summed = [
+        one.tokens
+        for one in levers(view.facts)
+        if isinstance(one, Lever) and one.fits and one.tokens and {flag for flag, _, _ in one.changes} == flags
+    ]
+    return f"max_total_num_tokens above {now:,.0f}" + (f", by the sums {summed[0]:,}" if summed else "")
 
 
 def _limit_of_larger_pool(view: View, changes: list[Proposal]) -> list[Proposal]:
@@ -132,11 +156,15 @@ def _more_of_the_card(view: View) -> list[Proposal]:
     return [step(view, "raise", "--mem-fraction-static", to, f"{why}: {budget.free_gib:.2f} GiB", unit="fraction")]
 
 
-def _other_levers(view: View) -> tuple[tuple[str, str], ...]:
-    """Levers of the arithmetic with their factors and risks, the largest gain first; a word where none is computed."""
+def _other_levers(view: View, chosen: set[str]) -> tuple[tuple[str, str], ...]:
+    """Levers of the arithmetic beside what is chosen, the largest gain first; a word where none is computed."""
     from tools.capacity import Lever, levers
 
-    found = [one for one in levers(view.facts) if isinstance(one, Lever) and one.fits and one.factor > 1.05]
+    found = [
+        one
+        for one in levers(view.facts)
+        if isinstance(one, Lever) and one.fits and one.factor > 1.05 and not _is_chosen(one, chosen)
+    ]
     found.sort(key=lambda one: -one.factor)
     said = [
         (
@@ -151,6 +179,10 @@ def _other_levers(view: View) -> tuple[tuple[str, str], ...]:
             "each group keeps its own pool; the size that pays must be computed",
         ),
     )
+
+
+def _is_chosen(lever: Lever, chosen: set[str]) -> bool:
+    return bool(lever.changes) and {flag for flag, _, _ in lever.changes} <= chosen
 
 
 def _capability(view: View) -> float:

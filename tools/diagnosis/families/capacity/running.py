@@ -65,6 +65,8 @@ def _flat_at_48(view: View) -> Seen | None:
 _SPEC_DEFAULT = either(_limit_is_48, fact("spec_default_reset"), said("spec_default_reset"))
 
 
+_LEAST_GAIN = 0.05  # of the limit; a restart that loses what runs has to bring more
+_LARGER = ("a larger KV pool", "what would help next, as the pool ends soon after the limit; see the options")
 _NO_DRAFT = (
     "speculative decoding off at high concurrency",
     "the default limit goes with it, and so does its speed-up at low load",
@@ -73,6 +75,12 @@ _NO_DRAFT = (
 
 def _raise_slots(view: View) -> Actions:
     to, why = _wanted_running(view)
+    limit = view.number("running_limit")
+    if limit is not None and 0 <= to - limit < _LEAST_GAIN * limit:
+        few = f"{to - limit:g} more than the {limit:g} allowed now is too little for a restart; {why}"
+        return plan(
+            never=(HICACHE_FOR_RUNNING,), alternatives=((f"--max-running-requests {to}", few), _LARGER), notes=(few,)
+        )
     changes = [
         step(view, "set" if limit_typed(view) is None else "raise", "--max-running-requests", to, why, unit="requests"),
         *_graphs_for(view, to),
