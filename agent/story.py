@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from agent.case import Case
 from agent.views.words import IMPACT, REFERENCE, references
-from tools import capacity
 from transcripts.facts import Fact
 from transcripts.vocabulary import FAILURE
 
@@ -172,6 +171,8 @@ def memory_after(case: Case) -> list[Json]:
     limit, slots = case.facts.number("running_limit"), _figure(wanted.get("--max-running-requests"), "to")
     if slots is not None and limit:
         growth["request table"] = gib.get("request table", 0.0) * (slots / limit - 1)
+        from tools import capacity  # a turn without a change sums nothing
+
         graphs = capacity.graph_growth(case.facts, int(slots))
         growth |= dict(graphs.steps) if graphs is not None else {}
     growth = {name: more for name, more in growth.items() if abs(more) >= 0.005 and name in gib}
