@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from agent import sums
 from agent.case import Case
-from agent.views.words import amount
+from agent.views.words import GPU_WALL, amount
 from tools import advice, capacity, diagnosis
 from transcripts.errors import ScoutError
 from transcripts.facts import Facts, Value
@@ -181,7 +181,7 @@ def _graphs(facts: Facts, levers: Mapping[str, Value], catalogue: advice.Flags |
     if growth is None or growth.free_gib is None:
         return False, []
     what = (
-        f"GPU memory: graphs for batches of {growth.first} to {growth.last} take {growth.low_gib:.2f} to "
+        f"{GPU_WALL}graphs for batches of {growth.first} to {growth.last} take {growth.low_gib:.2f} to "
         f"{growth.high_gib:.2f} GiB of the {growth.free_gib:.2f} GiB free"
     )
     if growth.tight:

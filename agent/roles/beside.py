@@ -66,7 +66,7 @@ def _compared(here: Facts, there: Facts) -> Iterator[str]:
     yield from _differing("the GPUs", here.get("gpu_name", "gpu0"), there.get("gpu_name", "gpu0"))
     scopes = {fact.scope for facts in (here, there) for fact in facts.all("server_arg")} - _OWN_ARGUMENTS
     for scope in sorted(scopes):
-        yield from _differing(f"{scope}", here.get("server_arg", scope), there.get("server_arg", scope))
+        yield from _differing(scope, here.get("server_arg", scope), there.get("server_arg", scope))
     for name, what in _BUSY.items():
         seen, own = there.get(name), here.get(name)
         if seen is not None:

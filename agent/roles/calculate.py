@@ -14,7 +14,7 @@ from transcripts.facts import Facts
 
 COMBINED_TOLD: Final = 4
 SINGLE_TOLD: Final = 9
-LONGEST_RESERVED: Final = 4096  # tokens; sglang clips what a client asks for to this when it admits
+ROOMY: Final = 0.92  # of the pool
 
 
 def calculated(facts: Facts, what: str, value: float | None) -> str:
@@ -53,9 +53,7 @@ def _slots(facts: Facts, value: float | None) -> str:
     sources = _sources(slots.sums)
     wanted = int(value or slots.value)
     share = wanted / slots.groups / slots.wall
-    verdict = (
-        "leaves room" if share <= 0.92 else "is past what the pool carries" if share > 1 else "leaves hardly any room"
-    )
+    verdict = _judged(share, "leaves room", "is past what the pool carries", "leaves hardly any room")
     said = [
         f"{wanted} running requests would hold {share:.2f} of the pool, which {verdict} [{sources}].",
         f"Nine tenths of the pool carry {slots.value}, all of it {slots.wall * slots.groups} [{sources}].",
@@ -66,6 +64,11 @@ def _slots(facts: Facts, value: float | None) -> str:
             f"The captured graph sizes do not cover that: larger batches would decode without them [{sources}]."
         )
     return "\n".join(said)
+
+
+def _judged(share: float, fits: str, past: str, tight: str) -> str:
+    """The words for a share of the pool that running requests hold."""
+    return fits if share <= ROOMY else past if share > 1 else tight
 
 
 def _lengths(facts: Facts, mix: capacity.Mix, text: str) -> str:
@@ -88,11 +91,11 @@ def _prompt_tokens(facts: Facts, value: float | None) -> str:
     """Requests that hold so many tokens, before their answers are counted."""
     tokens = value or 0.0
     said = _lengths(facts, capacity.Mix(tokens, 0.0), f"Requests of {amount(tokens)} tokens before their answers")
-    asking = capacity.concurrency(facts, capacity.Mix(tokens, 0.0, LONGEST_RESERVED))
+    asking = capacity.concurrency(facts, capacity.Mix(tokens, 0.0, capacity.MAX_NEW_CLIP))
     if isinstance(asking, capacity.Concurrency):
         reserve = next(limit for limit in asking.limits if limit.name == "admission reserve")
         said += (
-            f"\nWhere clients ask for answers of {amount(LONGEST_RESERVED)} tokens or more, the admission reserve "
+            f"\nWhere clients ask for answers of {amount(capacity.MAX_NEW_CLIP)} tokens or more, the admission reserve "
             f"lets in {int(reserve.requests)} [{_sources((reserve.sum,))}]."
         )
     return said
@@ -108,8 +111,9 @@ def _max_tokens(facts: Facts, value: float | None) -> str:
     )
     early = capacity.slots_for(facts, max_new=int(value))
     if isinstance(early, capacity.Slots):
-        told = f"In the first 600 decode steps after idle the admission reserve lets in {int(early.reserve.value)}"
-        asked += f"\n{told}; it counts 4,096 of what is asked at most [{_sources((early.reserve,))}]."
+        steps, most = amount(early.reserve.inputs["decode_steps"]), amount(capacity.MAX_NEW_CLIP)
+        told = f"In the first {steps} decode steps after idle the admission reserve lets in {int(early.reserve.value)}"
+        asked += f"\n{told}; it counts {most} of what is asked at most [{_sources((early.reserve,))}]."
     grown = _lengths(
         facts, capacity.Mix(held, value), "If every answer really gets that long, half of it held on average"
     )
@@ -123,11 +127,10 @@ def _slots_missing(facts: Facts) -> tuple[capacity.Missing, ...]:
 
 def _room(facts: Facts, _value: float | None) -> str:
     """How many more requests fit than run, which is no count of users."""
-    slots, running = capacity.slots_for(facts), facts.get("running_p50", "") or facts.get("running_p50")
+    slots, running, waiting = capacity.slots_for(facts), facts.get("running_p50"), facts.get("queue_p50")
     if not isinstance(slots, capacity.Slots) or running is None:
         return f"That cannot be worked out yet. Missing: {sums.lacking(_slots_missing(facts)) or 'how many run'}"
     sources = _sources(slots.sums)
-    waiting = facts.get("queue_p50", "") or facts.get("queue_p50")
     now = f"{amount(running.value)} run" + (f" and {amount(waiting.value)} wait" if waiting is not None else "")
     limit = f" under a limit of {slots.limit}" if slots.limit is not None else ""
     more = slots.value - int(float(running.value))
@@ -175,12 +178,10 @@ def _levers(facts: Facts, wanted: tuple[str, ...], *, alone: bool = False, reque
     if lacking:
         return f"That cannot be worked out yet. Missing: {sums.lacking(tuple(lacking[:1]))}"
     asked = [
-        lever
-        for lever in levers
-        if isinstance(lever, capacity.Lever) and (not wanted or {flag for flag, _, _ in lever.changes} & set(wanted))
+        lever for lever in levers if isinstance(lever, capacity.Lever) and (not wanted or lever.flags & set(wanted))
     ]
     if alone:
-        asked = [lever for lever in asked if {flag for flag, _, _ in lever.changes} == set(wanted)]
+        asked = [lever for lever in asked if lever.flags == set(wanted)]
     single = [lever for lever in asked if " + " not in lever.name and (lever.changes or not wanted)]
     lines = [f"{_lever(lever)} [{_sources(lever.sums)}]." for lever in single[:SINGLE_TOLD]]
     if requests is not None:
@@ -202,9 +203,7 @@ def _with_so_many(facts: Facts, levers: list[capacity.Lever], requests: float) -
     for lever in levers:
         if held is not None and lever.tokens:
             share = requests * held / lever.tokens
-            verdict = (
-                "which fits" if share <= 0.92 else "which is past it" if share > 1 else "which leaves hardly any room"
-            )
+            verdict = _judged(share, "which fits", "which is past it", "which leaves hardly any room")
             yield (
                 f"With {amount(requests)} running at {amount(held)} tokens each, {share:.2f} of the pool of "
                 f"{lever.name} is held, {verdict}; it takes --max-running-requests {amount(requests)} too "

@@ -25,6 +25,7 @@ _BARE: Final = re.compile(
     re.IGNORECASE,
 )
 
+GPU_WALL: Final = "GPU memory: "  # how the wall begins that a change brings nearer on the GPU
 # Facts that tell how far users felt it, in words.
 IMPACT: Final = {
     "running_p95": "requests running at once (95th percentile under load)",

@@ -5,7 +5,7 @@ files, looking into SGLang's tree, judging causes, or a figure without its formu
 """
 
 from tools.capacity.assumed import Assumed, Cards, assume
-from tools.capacity.concurrency import Concurrency, Limit, Mix, Slots, concurrency, slots_for
+from tools.capacity.concurrency import MAX_NEW_CLIP, Concurrency, Limit, Mix, Slots, concurrency, slots_for
 from tools.capacity.deployment import Deployment
 from tools.capacity.fraction import Card, automatic_fraction
 from tools.capacity.gpu import GpuBudget, Step, gpu_budget
@@ -21,6 +21,7 @@ from tools.capacity.sums import Missing, Sum
 from tools.capacity.whatif import MEMORY_LEVERS, what_if
 
 __all__ = [
+    "MAX_NEW_CLIP",
     "MEMORY_LEVERS",
     "Assumed",
     "Bar",

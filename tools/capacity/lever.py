@@ -37,6 +37,11 @@ class Lever:
     why_not: str
     frontier: bool = False
 
+    @property
+    def flags(self) -> frozenset[str]:
+        """Options that it changes."""
+        return frozenset(flag for flag, _, _ in self.changes)
+
 
 @dataclass(frozen=True, slots=True)
 class Move:
@@ -55,7 +60,7 @@ def marked(found: list[Lever]) -> tuple[Lever, ...]:
     host memory and the cache's precision together. Of equals the one with the fewest changes."""
 
     def worth(lever: Lever) -> tuple[float, ...]:
-        lossless = not any(flag == "--kv-cache-dtype" for flag, _, _ in lever.changes)
+        lossless = "--kv-cache-dtype" not in lever.flags
         running = lever.tokens if lever.running is None else lever.running
         return (running, lever.prefix_tokens, lever.longest_request, -lever.host_gb, lossless)
 

@@ -51,10 +51,6 @@ def lever(name: str) -> Handler:
     return handler
 
 
-def room(_case: Case, _found: re.Match[str]) -> Answer:
-    return Ask("calculate", {"what": "room"})
-
-
 def flag(_case: Case, found: re.Match[str]) -> Answer:
     return Ask("flag", {"name": found[1]})
 

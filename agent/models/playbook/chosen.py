@@ -14,10 +14,11 @@ from agent.views.words import amount, change_told
 
 Json = dict[str, Any]
 Found = re.Match[str]
+QUANT: Final = r"fp8|fp4|kv.?cache.?dtype|quanti[sz]\w*"
 # How people call an option -> its flag, and the word that names its row.
 ALIASES: Final[tuple[tuple[str, str, str], ...]] = (
     (r"hi-?cache|hierarchical|ram (?:off-?load|cache)|host (?:memory|cache)", "--enable-hierarchical-cache", "hicache"),
-    (r"fp8|fp4|kv.?cache.?dtype|quanti[sz]\w*", "--kv-cache-dtype", "fp8"),
+    (QUANT, "--kv-cache-dtype", "fp8"),
     (r"\bdp\b|data.parallel", "--enable-dp-attention", "dp attention"),
     (r"mem.?fraction|fraction", "--mem-fraction-static", "fraction"),
     (r"slots|max.running|more requests|higher limit", "--max-running-requests", "slots"),
@@ -33,10 +34,10 @@ SHOWN: Final = 4
 
 def why_not(case: Case, found: Found) -> str:
     """Why an option that was named is not what is recommended; empty where nothing is known of it."""
-    named = next((alias for alias in ALIASES if re.search(alias[0], found.string)), None)
-    if named is None:
+    told = named(found.string)
+    if not told:
         return ""
-    _, flag, word = named
+    _, flag, word = told[0]
     chosen = [each for each in _changes(case) if each["flag"] == flag]
     if chosen:
         return cited(
@@ -99,15 +100,15 @@ def _sum(row: Json, case: Case) -> str:
 
 def together(case: Case, found: Found) -> str:
     """Options named together, as they were summed together; empty unless two are named."""
-    named = [word for pattern, _, word in ALIASES if re.search(pattern, found.string)]
-    if len(named) < 2:
+    words = [word for _, _, word in named(found.string)]
+    if len(words) < 2:
         return ""
-    rows = [row for row in options_of(case) if all(word in row["name"].lower() for word in named)]
+    rows = [row for row in options_of(case) if all(word in row["name"].lower() for word in words)]
     rows.sort(key=lambda row: row["name"].count(" + "))
     lines = [cited(in_short(row), row.get("evidence", ()), case) for row in rows[:2]]
     if not lines:
-        lines.append(cited(f"{' and '.join(named)} were not summed together; each alone", looks(case), case))
-        lines += [cited(in_short(row), row["evidence"], case) for word in named for row in alone(case, word)[:1]]
+        lines.append(cited(f"{' and '.join(words)} were not summed together; each alone", looks(case), case))
+        lines += [cited(in_short(row), row["evidence"], case) for word in words for row in alone(case, word)[:1]]
     return "\n".join(lines)
 
 

@@ -21,7 +21,8 @@ from agent.models.playbook.operating import (
     span,
 )
 from agent.models.playbook.seen import said_of
-from agent.views.words import amount
+from agent.views.words import GPU_WALL, amount
+from transcripts.facts import Fact
 
 Json = dict[str, Any]
 Found = re.Match[str]
@@ -37,10 +38,8 @@ def slower(case: Case, found: Found) -> str:
     made = document(case)
     if not made["changes"]:
         return nothing_to_change(case)
-    lines = [_risk(case, made)] if _risk(case, made) else []
-    if not lines:
-        lines.append(cited("Nothing that was read says that requests get slower by it", sources(case), case))
-    return "\n".join([*lines, *_measured(case, made)])
+    unknown = cited("Nothing that was read says that requests get slower by it", sources(case), case)
+    return "\n".join([_risk(case, made) or unknown, *_measured(case, made)])
 
 
 def faster(case: Case, found: Found) -> str:
@@ -131,7 +130,7 @@ def out_of_memory(case: Case, found: Found) -> str:
         text = f"{before['gib']:.2f} GiB are free on a GPU; {before['why_not_spare']}"
         lines = [cited(text, [before["source"]], case)]
     grown = _graphs_that_grow(case)
-    lines += [cited(wall["what"].removeprefix("GPU memory: "), wall["evidence"], case) for wall in grown]
+    lines += [cited(wall["what"].removeprefix(GPU_WALL), wall["evidence"], case) for wall in grown]
     if before is not None and after is not None:
         lines.append(cited(f"after the change {_least(case)} {after['gib']:.2f} GiB", [after["source"]], case))
     elif before is not None and made["changes"]:
@@ -149,7 +148,7 @@ def out_of_memory(case: Case, found: Found) -> str:
 
 def _graphs_that_grow(case: Case) -> list[Json]:
     """Walls of GPU memory that the change brings nearer."""
-    return [wall for wall in (case.advised.walls if case.advised else ()) if wall["what"].startswith("GPU memory")]
+    return [wall for wall in (case.advised.walls if case.advised else ()) if wall["what"].startswith(GPU_WALL)]
 
 
 def _least(case: Case) -> str:
@@ -160,11 +159,25 @@ def _free(steps: list[Json]) -> Json | None:
     return next(({"why_not_spare": "", **step} for step in steps if step["name"] == "free"), None)
 
 
+def _free_told(case: Case, made: Json) -> Iterator[str]:
+    """What is free on the fullest GPU now, and after the change where that is summed."""
+    free, left = _free(made["memory"]), _free(made["memory_after"])
+    if free is not None:
+        after = f", after the change {_least(case)} {left['gib']:.2f}" if left else ""
+        yield cited(f"Free on a GPU: {free['gib']:.2f} GiB{after}", [free["source"]], case)
+
+
+def _of_host_memory(case: Case) -> Json | None:
+    """The first option by itself that takes host RAM."""
+    rows = (row for row in chosen.options_of(case) if row.get("host_gb") and not row.get("combined"))
+    return next(rows, None)
+
+
 def host_memory(case: Case, _found: Found) -> str:
     """What is left of host RAM, what would be taken, and what running out means."""
     lines = [line for name in ("mem_available_bytes", "swap_free_bytes") for line in said_of(case, name)]
-    rows = [row for row in chosen.options_of(case) if row.get("host_gb") and not row.get("combined")]
-    lines += [cited(chosen.in_short(row), row.get("evidence", ()), case) for row in rows[:1]]
+    row = _of_host_memory(case)
+    lines += [cited(chosen.in_short(row), row.get("evidence", ()), case)] if row is not None else []
     known = [fact for name in ("mem_available_bytes", "mem_total_bytes") if (fact := case.facts.get(name)) is not None]
     if known:
         rule = "what is recommended leaves max(10 GiB, 5 % of MemTotal) free"
@@ -175,11 +188,10 @@ def host_memory(case: Case, _found: Found) -> str:
 
 def pinning(case: Case, _found: Found) -> str:
     """How long host memory is pinned at start: what is known of it, and how much there is to pin."""
-    rows = [row for row in chosen.options_of(case) if row.get("host_gb") and not row.get("combined")]
-    lines = [
-        cited(f"{row['name']} pins {amount(row['host_gb'])} GB at start, which takes minutes", row["evidence"], case)
-        for row in rows[:1]
-    ]
+    lines, row = list[str](), _of_host_memory(case)
+    if row is not None:
+        text = f"{row['name']} pins {amount(row['host_gb'])} GB at start, which takes minutes"
+        lines.append(cited(text, row["evidence"], case))
     starts = case.facts.all("load_seconds")
     told = "How long was not seen here: no start that was looked at pinned host memory"
     held = chosen.in_force(case, "--enable-hierarchical-cache")
@@ -208,14 +220,7 @@ def graphs(case: Case, _found: Found) -> str:
     if largest is not None:
         text = f"They are captured at start, for batches up to {amount(largest.value)} so far"
         lines.append(cited(f"{text}; larger limits capture more sizes, which takes memory", [largest.source], case))
-    free = _free(made["memory"])
-    if free is not None and lines:
-        left = _free(made["memory_after"])
-        text = f"Free on a GPU: {free['gib']:.2f} GiB" + (
-            f", after the change {_least(case)} {left['gib']:.2f}" if left else ""
-        )
-        lines.append(cited(text, [free["source"]], case))
-    return "\n".join(lines)
+    return "\n".join([*lines, *(_free_told(case, made) if lines else ())])
 
 
 def works_here(case: Case, found: Found) -> str:
@@ -262,12 +267,7 @@ def safe(case: Case, found: Found) -> str:
         text += "" if each["confirmed"] else "; NOT CONFIRMED on a live host"
         lines.append(cited(f"{each['flag']}: {text}; memory was checked", each["evidence"], case))
     lines.append(_risk(case, made))
-    free, left = _free(made["memory"]), _free(made["memory_after"])
-    if free is not None:
-        text = f"Free on a GPU: {free['gib']:.2f} GiB" + (
-            f", after the change {_least(case)} {left['gib']:.2f}" if left else ""
-        )
-        lines.append(cited(text, [free["source"]], case))
+    lines += _free_told(case, made)
     if restarts(case):
         lines.append(lost(case, found).partition("\n")[0])
     back = (
@@ -277,17 +277,27 @@ def safe(case: Case, found: Found) -> str:
     return "\n".join(line for line in lines if line)
 
 
+def _load(case: Case) -> list[Fact]:
+    """What ran at the last look and, where that was seen, what waited; empty where the first was not."""
+    running, waiting = last(case, "running_p50"), last(case, "queue_p50")
+    return [] if running is None else [fact for fact in (running, waiting) if fact is not None]
+
+
+def _held(load: list[Fact]) -> str:
+    told = zip(load, ("ran", "waited"), strict=False)
+    return " and ".join(f"{amount(fact.value)} {word}" for fact, word in told)
+
+
 def safe_now(case: Case, found: Found) -> str:
     """Whether this is the moment for a restart: who is there, how long a start takes, what was decided."""
     lines = []
-    running, waiting = last(case, "running_p50"), last(case, "queue_p50")
-    if running is None:
+    load = _load(case)
+    if not load:
         lines.append(cited("Whether requests run now was not seen", looks(case), case))
     else:
-        busy = float(running.value) > 0 or (waiting is not None and float(waiting.value) > 0)
-        held = f"{amount(running.value)} ran" + (f" and {amount(waiting.value)} waited" if waiting else "")
+        busy = any(float(fact.value) > 0 for fact in load)
         moment = "Not without loss: at the last look" if busy else "Nothing would be lost: at the last look"
-        lines.append(cited(f"{moment} {held}", [each.source for each in (running, waiting) if each], case))
+        lines.append(cited(f"{moment} {_held(load)}", [fact.source for fact in load], case))
     lines.append(restart_cost(case, found))
     allowed = case.facts.get("unit_timeout", "start")
     if allowed is not None:
@@ -306,11 +316,10 @@ def wait(case: Case, _found: Found) -> str:
         text = "The server was not running when it was looked at: nobody is served until it starts"
         return cited(text, [process.source], case)
     lines = []
-    running, waiting = last(case, "running_p50"), last(case, "queue_p50")
-    if running is not None:
-        held = f"{amount(running.value)} ran" + (f" and {amount(waiting.value)} waited" if waiting else "")
-        text = f"At the last look {held}; whether that gets worse meanwhile is not promised"
-        lines.append(cited(text, [each.source for each in (running, waiting) if each], case))
+    load = _load(case)
+    if load:
+        text = f"At the last look {_held(load)}; whether that gets worse meanwhile is not promised"
+        lines.append(cited(text, [fact.source for fact in load], case))
     else:
         lines.append(cited("How busy it is was not seen, so what waiting costs is not known", looks(case), case))
     if case.advised is not None and case.advised.changes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import islice
 from typing import Final
 
 from agent.case import Case
@@ -68,7 +69,7 @@ def _cannot(case: Case) -> str:
     """That there is no answer, and questions that have one in this case."""
     changed = case.advised is not None and bool(case.advised.changes)
     asked = (*(_OFFERED_OF_A_CHANGE if changed else ()), *_OFFERED)
-    offered = ", ".join(f"“{each}”" for each in [each for each in asked if answered(case, each)][:OFFERED])
+    offered = ", ".join(f"“{each}”" for each in islice((each for each in asked if answered(case, each)), OFFERED))
     return " ".join([CANNOT, *([f"It does answer {offered}."] if offered else []), FREELY])
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from agent.models.playbook import asked, chosen, effects, operating, recorded, seen
 from agent.models.playbook.asked import LENGTH, LEVER_WORDS, NUMBER, Handler
+from agent.models.playbook.chosen import QUANT
 
 Json = dict[str, Any]
 OPTION_WORDS: Final = (
@@ -48,7 +49,6 @@ _OF_A_FLAG: Final = r"exist|default|choice|mean|allowed|valid|what (?:is|does)|d
 _REQUESTS: Final = r"request|session|stream|client|connection|user|traffic|job|prompt"
 _SPEED: Final = r"throughput|speed|performance"
 _SLOW: Final = r"\bslow\w*|latenc\w*|\bttft\b|\btpot\b|\bitl\b|time to first token"
-_QUANT: Final = r"fp8|fp4|quanti[sz]\w*|kv.?cache.?dtype"
 _PLAIN_NUMBER: Final = rf"(?<![\w.-])(?<!rtx )(?<!pro ){NUMBER}(?![\w.%]|\s*(?:gi?b|ranks?|gpus?)\b)"
 _JUDGED: Final = (
     "will|would|could|should|can|why|if|or|who|when|too|worst|best|hot|hottest|slowest|temperature|leak|longest|"
@@ -139,7 +139,7 @@ def _on_effects() -> Rows:
     yield (
         chosen.without,
         _unless(r"specul\w*|eagle|draft|why", r"\bwithout|\bavoid|\bno\b|instead of|not (?:want|use)"),
-        _QUANT,
+        QUANT,
     )
     enabled = r"\bhow (?:do|can|should|to)\b.*\b(?:enable|turn on|switch on|use|set|configure|activate)\b"
     yield asked.flag_of_an_option, enabled
@@ -202,11 +202,9 @@ def _with_numbers() -> Rows:
     yield (
         asked.sum_of("prompt_tokens"),
         _any(rf"(\d+k)(?: tokens?)? (?:{prompt})", rf"{prompt} (?:\w+ ){{0,3}}(\d+k)\b", of_length),
-        (
-            _unless(
-                r"context.?len\w*|slots|max.running.requests|parallel|concurrent|running",
-                r"token|\dk\b|long|each|prompt|input",
-            )
+        _unless(
+            r"context.?len\w*|slots|max.running.requests|parallel|concurrent|running",
+            r"token|\dk\b|long|each|prompt|input",
         ),
     )
     yield chosen.together, r"\b(?:both|together|combin\w*|and also|at once|plus|same time|and|with)\b"
@@ -219,8 +217,8 @@ def _with_numbers() -> Rows:
     )
     yield asked.sum_of("running_requests"), rf"(?:max.running.requests|slots|running requests|run)\D{{0,12}}{NUMBER}\b"
     yield asked.sum_of("running_requests"), rf"{NUMBER} (?:requests|slots|parallel|concurrent|at once|users)"
-    yield asked.room, r"how many\b", r"\b(?:more|can|could|fit|handle|serve)\b", _REQUESTS
-    yield asked.room, r"how (?:much|many) (?:more )?(?:room|headroom|capacity|more)\b|headroom"
+    yield asked.lever("room"), r"how many\b", r"\b(?:more|can|could|fit|handle|serve)\b", _REQUESTS
+    yield asked.lever("room"), r"how (?:much|many) (?:more )?(?:room|headroom|capacity|more)\b|headroom"
 
 
 def _on_options() -> Rows:

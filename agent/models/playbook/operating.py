@@ -228,7 +228,7 @@ def touched(case: Case, _found: Found) -> str:
 
 def last(case: Case, name: str) -> Fact | None:
     """The value of a measure at the last look, if it is a number."""
-    fact = case.facts.get(name, "") or case.facts.get(name)
+    fact = case.facts.get(name)
     return fact if fact is not None and isinstance(fact.value, int | float) else None
 
 
