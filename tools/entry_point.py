@@ -10,6 +10,10 @@ _MODULES: Final = ("sglang.launch_server", "sglang_router.launch_server")
 _ENTRY: Final = re.compile(r"(?:^|/)(?:launch_server(?:\.py)?|sglang)$")
 
 
+# What argparse prints of all that may be typed, with its indented lines: no command, and nothing that was typed.
+USAGE: Final = r"^[^\n]*\busage: [^\n]*\[-h\][^\n]*(?:\n(?:[ \t]+|\[-)[^\n]*)*"
+
+
 def options_begin(argv: Sequence[str]) -> int | None:
     """Index of the word after `-m sglang.launch_server`, `…/launch_server.py` or `sglang serve`; None without one."""
     for index, word in enumerate(argv):

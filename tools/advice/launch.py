@@ -18,7 +18,7 @@ from tools.advice.command import Flag, Server, find, find_in
 from tools.advice.errors import LaunchUnreadable
 from tools.advice.forms import manifest, shell, systemd, yaml_text
 from tools.advice.mapped import Edit, Mapped, Word, apply
-from tools.entry_point import process_words
+from tools.entry_point import USAGE, process_words
 from transcripts.facts import Evidence, Facts
 
 ENGINE_RUN = re.compile(r"\b(docker|podman|nerdctl)\s+(?:container\s+)?run\b")
@@ -168,7 +168,7 @@ def _docker(text: str, name: str, path: str, sources: tuple[str, ...]) -> Launch
     root = yaml_text.documents(text)[0]
     nodes = root.value if isinstance(root, yaml.SequenceNode) else [root]
     for node in nodes:
-        called = _text(yaml_text.child(node, "Name")).lstrip("/")
+        called = yaml_text.text_of(yaml_text.child(node, "Name")).lstrip("/")
         words = _inspect_words(text, node)
         server = find(words, bare_options=True) if words and name in ("", called) else None
         if server is not None:
@@ -310,7 +310,7 @@ def _compose(text: str, name: str, path: str, sources: tuple[str, ...]) -> Launc
 def _compose_environment(node: yaml.Node | None) -> dict[str, str]:
     if isinstance(node, yaml.SequenceNode):
         return dict(_pair(one.value) for one in _scalars(node))
-    return {key: _text(value) for key, _, value in yaml_text.pairs(node)}
+    return {key: yaml_text.text_of(value) for key, _, value in yaml_text.pairs(node)}
 
 
 def _kubernetes(text: str, name: str, path: str, sources: tuple[str, ...]) -> Launch:
@@ -319,7 +319,7 @@ def _kubernetes(text: str, name: str, path: str, sources: tuple[str, ...]) -> La
         if server is not None:
             rows = yaml_text.child(found.node, "env")
             environment = {
-                _text(yaml_text.child(row, "name")): _text(yaml_text.child(row, "value"))
+                yaml_text.text_of(yaml_text.child(row, "name")): yaml_text.text_of(yaml_text.child(row, "value"))
                 for row in (rows.value if isinstance(rows, yaml.SequenceNode) else ())
             }
             return _of(
@@ -369,10 +369,6 @@ def _config_values(text: str, node: yaml.Node) -> tuple[Word, ...] | None:
     return (Word(mapped if mapped is not None else Mapped.of(text, *place), *place),)
 
 
-def _text(node: yaml.Node | None) -> str:
-    return node.value if isinstance(node, yaml.ScalarNode) else ""
-
-
 def _scalars(node: yaml.Node | None) -> list[yaml.ScalarNode]:
     return (
         [one for one in node.value if isinstance(one, yaml.ScalarNode)] if isinstance(node, yaml.SequenceNode) else []
@@ -418,10 +414,8 @@ def launch_from(evidence: Iterable[Evidence], facts: Facts | None = None) -> Lau
     return _try("shell", str(argv.value), "", (argv.source.partition(":")[0],)) if argv is not None else None
 
 
-# What argparse prints of itself: the usage with its indented lines, and the error under the program's name.
-_ARGPARSE: Final = re.compile(
-    r"^[^\n]*\busage: [^\n]*\[-h\][^\n]*(?:\n(?:[ \t]+|\[-)[^\n]*)*\n?|^\S+: error: [^\n]*\n?", re.MULTILINE
-)
+# What argparse prints of itself: the usage, and the error under the program's name.
+_ARGPARSE: Final = re.compile(rf"{USAGE}\n?|^\S+: error: [^\n]*\n?", re.MULTILINE)
 
 
 def launch_in(text: str, sources: tuple[str, ...] = ()) -> Launch | None:

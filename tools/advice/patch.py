@@ -189,7 +189,7 @@ def _in_container(launch: Launch, change: Change) -> Launch | None:
     if change.kind == "env":
         name, option, value = change.flag, f"-e {change.flag}=", _env_text(change)
     else:
-        name = f"--{change.flag.removeprefix('--').replace('_', '-')}"
+        name = f"--{_container_option(change)}"
         option, value = f"{name}=", str(change.to)
     option += systemd.quote(value)
     for word, following in zip(launch.words[run:], launch.words[run + 1 : launch.entry + 1], strict=False):
@@ -250,7 +250,7 @@ def _other(launch: Launch, change: Change) -> str | None:
         if launch.form in ("docker", "script", "shell") and launch.node is None:
             return _shell_env(launch, change)
     if change.kind == "container" and change.to is not None:
-        option = change.flag.removeprefix("--").replace("_", "-")
+        option = _container_option(change)
         if launch.form == "compose":
             return _compose_key(launch, option.replace("-", "_"), str(change.to))
         if launch.form == "docker" and launch.node is None:
@@ -258,12 +258,17 @@ def _other(launch: Launch, change: Change) -> str | None:
     return None
 
 
+def _container_option(change: Change) -> str:
+    """A setting of a container as `docker run` and podman name it, without its dashes."""
+    return change.flag.removeprefix("--").replace("_", "-")
+
+
 def _quadlet_line(launch: Launch, change: Change) -> str | None:
     """A further line behind `Exec=`; of a variable that is set twice the last one counts."""
     if change.kind == "env" and change.do != "remove":
         line = f"Environment={systemd.quote(f'{change.flag}={_env_text(change)}')}"
     elif change.kind == "container" and change.to is not None:
-        line = f"PodmanArgs=--{change.flag.removeprefix('--').replace('_', '-')}={change.to}"
+        line = f"PodmanArgs=--{_container_option(change)}={change.to}"
     else:
         return None
     return _insert_lines(launch.text, launch.own[-1].end, line + "\n")

@@ -41,7 +41,7 @@ def commands(text: str) -> Iterator[Found]:
     roots = yaml_text.documents(text)
     for root in roots:
         for owner, container in _containers(root, ""):
-            called = _text(yaml_text.child(container, "name"))
+            called = yaml_text.text_of(yaml_text.child(container, "name"))
             yield Found(owner, called, tuple(_pair(text, container)), container)
     for root in roots:
         yield from _lists(text, root)
@@ -78,8 +78,8 @@ def _containers(node: yaml.Node, owner: str) -> Iterator[tuple[str, yaml.Node]]:
     if isinstance(node, yaml.SequenceNode):
         for item in node.value:
             yield from _containers(item, owner)
-    kind = _text(yaml_text.child(node, "kind")).lower()
-    called = _text(yaml_text.child(node, "metadata", "name"))
+    kind = yaml_text.text_of(yaml_text.child(node, "kind")).lower()
+    called = yaml_text.text_of(yaml_text.child(node, "metadata", "name"))
     if kind and called and kind != "list":
         owner = f"{kind}/{called}"
     for key, _, value in yaml_text.pairs(node):
@@ -134,7 +134,3 @@ def _outside(text: str, held: Mapped, word: Word) -> Word:
     if item is not None:
         item = replace(item, before=held.spans[item.before][0], line_start=text.rfind("\n", 0, start) + 1)
     return Word(Mapped(word.value.text, spans), start, end, item, word.bare)
-
-
-def _text(node: yaml.Node | None) -> str:
-    return node.value if isinstance(node, yaml.ScalarNode) else ""

@@ -53,6 +53,11 @@ def child(node: yaml.Node | None, *path: str) -> yaml.Node | None:
     return node
 
 
+def text_of(node: yaml.Node | None) -> str:
+    """The text of a scalar, empty for anything else."""
+    return node.value if isinstance(node, yaml.ScalarNode) else ""
+
+
 def span(source: str, node: yaml.Node) -> tuple[int, int]:
     """Where the text of a node stands, its anchor and tag left out."""
     start, end = node.start_mark.index, node.end_mark.index

@@ -15,6 +15,8 @@ from itertools import groupby
 from textwrap import dedent
 from typing import Final
 
+from tools.entry_point import USAGE
+
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|#033\[[0-9;]*m")
 _RANKS: Final = r"(?:DP|PP|ATTN_CP|MOE_DP|TP|EP)\d+"
 _STAMP: Final = re.compile(rf"\[(\d{{4}}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?)((?: {_RANKS})*)\] ?")
@@ -173,8 +175,7 @@ def _whole(at: str) -> float | None:
     return None
 
 
-# What argparse prints of all that may be typed, with its indented lines; the error below it names what was.
-_USAGE = re.compile(r"^[^\n]*\busage: [^\n]*\[-h\][^\n]*(?:\n(?:[ \t]+|\[-)[^\n]*)*", re.MULTILINE)
+_USAGE: Final = re.compile(USAGE, re.MULTILINE)
 
 
 def without_usage(text: str) -> str:

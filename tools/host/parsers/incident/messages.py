@@ -243,9 +243,9 @@ def read(page: Page, line: str, number: int, grade: Grade) -> None:
     if any(mark in line for mark in _SETTINGS):
         return
     low = line.lower()
-    real = happened(low)
     if not _TRIGGER.search(low):
         return
+    real = happened(low)
     host, own = _HOST.search(low), _OWN_COMMAND.search(low)
     for name, pattern in _PATTERNS:
         if not pattern.search(real if name == "cuda_oom" else low):
