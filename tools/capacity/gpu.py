@@ -16,6 +16,7 @@ from tools.capacity.budget import (
     tokens_sum,
 )
 from tools.capacity.deployment import Deployment
+from tools.capacity.graphs import CAPTURES
 from tools.capacity.missing import missing_layout, missing_memory, missing_pool, missing_shape
 from tools.capacity.sums import Known, Missing, Sum, provenance
 from transcripts.facts import Facts, Grade
@@ -72,7 +73,7 @@ def gpu_budget(facts: Facts) -> GpuBudget:
     if server.shape is None:
         missing.append(missing_shape())
     elif server.shape.unsummed:
-        missing.append(missing_layout(server.shape.unsummed, server.shape.compressed))
+        missing.append(missing_layout(server.shape))
     if server.before_gib is None or server.after_gib is None:
         missing.append(missing_memory())
     if server.pool_tokens is None and not any(found.name == "pool_tokens" for found in sums):
@@ -159,8 +160,8 @@ class _Ladder:
 
     def _after_pools(self) -> None:
         server = self._server
-        why_graph = "replaying captured graphs is what makes decode fast; their memory is held for good"
-        self._graph("target graphs", "target", why_graph)
+        target, *of_draft = CAPTURES
+        self._graph(target)
         pool_end = server.fact("pool_end_gib", "draft")
         weights = server.fact("weights_gib", "draft")
         before = server.fact("weights_before_gib", "draft")
@@ -169,12 +170,12 @@ class _Ladder:
             if weights:
                 self._take("draft weights", weights.value, weights.grade, weights.source, "the draft model itself")
             self._draft_pool()
-            name = "draft and its surroundings" if weights is None else "draft's buffers"
+            rest = "draft and its surroundings" if weights is None else "draft's buffers"
             self._down_to(
-                name, pool_end, "target graphs, workspaces, draft weights and pool, as far as not named above"
+                rest, pool_end, "target graphs, workspaces, draft weights and pool, as far as not named above"
             )
-            self._graph("draft graphs", "draft", why_graph)
-            self._graph("draft extend graphs", "draft extend", why_graph)
+            for name in of_draft:
+                self._graph(name)
 
     def _draft_pool(self) -> None:
         server = self._server
@@ -184,9 +185,10 @@ class _Ladder:
             size = pools.gib(pools.pool_bytes(cell.value, int(tokens.value), server.page))
             self._take("draft pool", size, "derived", cell.source, "one draft row for every slot of the target's pool")
 
-    def _graph(self, name: str, scope: str, why: str) -> None:
-        taken, level = self._server.fact("graph_gib", scope), self._server.fact("graph_end_gib", scope)
+    def _graph(self, name: str) -> None:
+        taken, level = (self._server.fact(figure, CAPTURES[name]) for figure in ("graph_gib", "graph_end_gib"))
         if taken is not None:
+            why = "replaying captured graphs is what makes decode fast; their memory is held for good"
             self._take(name, taken.value, taken.grade, taken.source, why)
         if level is not None and self._left - level.value >= 0.005:
             self._down_to(f"workspaces beside {name}", level, "scratch that the first run of a kernel allocates")

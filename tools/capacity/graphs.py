@@ -14,7 +14,7 @@ from transcripts.facts import Facts
 MIB_PER_REQUEST: Final = 2
 LEFT_GIB: Final = 1.0
 # Step of the budget -> scope of the log line that says what its capture took.
-_CAPTURES: Final = {"target graphs": "target", "draft graphs": "draft", "draft extend graphs": "draft extend"}
+CAPTURES: Final = {"target graphs": "target", "draft graphs": "draft", "draft extend graphs": "draft extend"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ def graph_growth(facts: Facts, limit: int) -> GraphGrowth | None:
     server = Deployment(facts)
     now, largest = server.running_limit, server.largest_graph
     taken: dict[str, Known] = {
-        name: fact for name, scope in _CAPTURES.items() if (fact := server.fact("graph_gib", scope)) is not None
+        name: fact for name, scope in CAPTURES.items() if (fact := server.fact("graph_gib", scope)) is not None
     }
     if now is None or not largest or not taken:
         return None
@@ -50,14 +50,14 @@ def graph_growth(facts: Facts, limit: int) -> GraphGrowth | None:
     if held < 1 or then <= held:
         return None
     steps = {name: fact.value * (then - held) / held for name, fact in taken.items()}
-    free = server.free_now_gib
+    most, free = sum(steps.values()), server.free_now_gib
     known = [*taken.values(), now, *([free] if free is not None else [])]
     return GraphGrowth(
         steps=steps,
         first=held + 1,
         last=then,
-        low_gib=min((then - held) * MIB_PER_REQUEST * MIB / GIB * len(taken), sum(steps.values())),
-        high_gib=sum(steps.values()),
+        low_gib=min((then - held) * MIB_PER_REQUEST * MIB / GIB * len(taken), most),
+        high_gib=most,
         free_gib=None if free is None else free.value,
         sources=tuple(dict.fromkeys(each.source for each in known)),
     )

@@ -261,7 +261,7 @@ def _missing(server: Deployment) -> tuple[Missing, ...]:
     if server.pool_tokens is None:
         lacking.append(missing_pool())
     if server.bytes_per_token is None and server.shape is not None and server.shape.unsummed:
-        lacking.append(missing_layout(server.shape.unsummed, server.shape.compressed))
+        lacking.append(missing_layout(server.shape))
     elif server.bytes_per_token is None:
         lacking.append(missing_shape())
     if server.fact("mem_available_bytes") is None:

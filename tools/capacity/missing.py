@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tools.capacity.shape import ModelShape
 from tools.capacity.sums import Missing
 
 
@@ -31,7 +32,9 @@ def missing_load() -> Missing:
     )
 
 
-def missing_layout(name: str, compressed: bool) -> Missing:
+def missing_layout(shape: ModelShape) -> Missing:
     """For a model whose bytes per token do not follow from its config here."""
-    how = "the server's own bytes_per_full_token line" if compressed else "the `KV Cache is allocated` line of a start"
-    return Missing(f"bytes per token of {name}", ("kv_pool_gib",), how)
+    how = "the `KV Cache is allocated` line of a start"
+    if shape.compressed:
+        how = "the server's own bytes_per_full_token line"
+    return Missing(f"bytes per token of {shape.unsummed}", ("kv_pool_gib",), how)

@@ -301,7 +301,7 @@ def _missing(server: Deployment) -> tuple[Missing, ...]:
     if server.shape is None:
         found.append(missing_shape())
     elif server.shape.unsummed:
-        found.append(missing_layout(server.shape.unsummed, server.shape.compressed))
+        found.append(missing_layout(server.shape))
     if server.before_gib is None or server.after_gib is None:
         found.append(missing_memory())
     if server.fraction is None:

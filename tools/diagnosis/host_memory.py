@@ -22,13 +22,18 @@ def room_for_pools(view: View) -> float | None:
     return total if up or 0 < taken <= 1.02 * (total - available) else available
 
 
+def ranks_with_pools(view: View) -> float:
+    """Ranks that each have a host pool: as asked for, else as many as were seen to take one."""
+    return view.value("--tp-size") or view.number("host_pool_ranks") or 1
+
+
 def limit_binds(view: View) -> Seen | None:
     """The pools of all ranks come near the container's limit or pass it, and the host could hold them."""
     limit, host = view.number("cgroup_limit_bytes"), room_for_pools(view)
-    each, ranks = view.number("host_pool_gb"), view.value("--tp-size") or view.number("host_pool_ranks") or 1
+    each = view.number("host_pool_gb")
     if not limit or not host or not each:
         return None
-    wanted = each * ranks * 1e9
+    wanted = each * ranks_with_pools(view) * 1e9
     if wanted < 0.7 * limit or wanted > 0.8 * host or host < 1.2 * limit:
         return None
     text = f"{wanted / 1e9:.0f} GB asked, limit {limit / 1e9:.0f} GB, host {host / 1e9:.0f} GB"

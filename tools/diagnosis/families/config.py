@@ -109,7 +109,7 @@ def _named_in_refusal(view: View) -> list[Proposal]:
     A switch goes before a setting with a value, and one that turns something off before one that turns it on: what is
     left is then nearer to the server's own choice.
     """
-    text = " ".join(str(one.value) for one in view.facts.all("message", "combination_refused"))
+    text = _said(view, "combination_refused")
     bare = text.replace("_", "-").lower()
     named = [
         fact_
@@ -119,8 +119,7 @@ def _named_in_refusal(view: View) -> list[Proposal]:
     for fact_ in named:
         listed = [one for one in listed_choices(text) if one != str(fact_.value)]
         if fact_.scope.endswith("-backend") and listed and str(fact_.value) in text:
-            to = "triton" if "triton" in listed else listed[0]
-            return [step(view, "set", fact_.scope, to, "one of those that the message allows")]
+            return [step(view, "set", fact_.scope, _plainest(listed), "one of those that the message allows")]
     if not named:
         return []
     named.sort(key=lambda one: (str(one.value).lower() != "true", not one.scope.startswith("--disable")))
@@ -132,12 +131,21 @@ def _named_in_refusal(view: View) -> list[Proposal]:
 _NEEDED = frozenset(("--model-path", "--model", "--tp", "--tp-size", "--tensor-parallel-size", "--served-model-name"))
 
 
+def _said(view: View, message: str) -> str:
+    """The lines of a message, joined."""
+    return " ".join(str(one.value) for one in view.facts.all("message", message))
+
+
+def _plainest(listed: list[str]) -> str:
+    """The backend that runs on most GPUs, else the first that the message lists."""
+    return "triton" if "triton" in listed or not listed else listed[0]
+
+
 def _general_backend(view: View) -> Actions:
-    text = " ".join(str(one.value) for one in view.facts.all("message", "no_kernel_for_gpu"))
+    text = _said(view, "no_kernel_for_gpu")
     listed = [one for one in listed_choices(text) if one != view.typed("--attention-backend")]
-    to = "triton" if "triton" in listed or not listed else listed[0]
     return plan(
-        step(view, "set", "--attention-backend", to, "the backend chosen has no kernels for this GPU"),
+        step(view, "set", "--attention-backend", _plainest(listed), "the backend chosen has no kernels for this GPU"),
         *(
             [step(view, "set", "--moe-runner-backend", "triton", "nor may the experts' backend")]
             if view.typed("--moe-runner-backend")

@@ -79,14 +79,15 @@ def _grow_pool(view: View) -> Actions:
     changes += _more_of_the_card(view)
     if not changes and view.on("--enable-dp-attention"):
         changes.append(fewer_running(view, 0.75, "fewer at once until the pool is larger"))
-    limit = _limit_of_larger_pool(view, changes[:2])
+    chosen, fitting = changes[:2], _fitting(view)
+    limit = _limit_of_larger_pool(view, chosen, fitting)
     crowd: Forbidden = (
         "raise",
         "--max-running-requests",
         "it grows no pool; raise it once the larger pool is seen to have room",
     )
     return plan(
-        *changes[:2],
+        *chosen,
         *limit,
         never=(
             *(() if limit else (crowd,)),
@@ -95,10 +96,10 @@ def _grow_pool(view: View) -> Actions:
             HICACHE_FOR_RUNNING,
         ),
         alternatives=(
-            *_other_levers(view, {one.flag for one in changes[:2]}),
+            *_other_levers(chosen, fitting),
             ("more GPUs or a smaller checkpoint", "when no lever above is left"),
         ),
-        expected=((_larger_pool(view, changes[:2]), "ready line of the log"),),
+        expected=((_larger_pool(view, chosen, fitting), "ready line of the log"),),
         verify=(
             ("token usage, p95", 900, "below 0.92", "retractions as before"),
             ("retractions per hour", 3600, "none", "any"),
@@ -106,33 +107,28 @@ def _grow_pool(view: View) -> Actions:
     )
 
 
-def _larger_pool(view: View, changes: list[Proposal]) -> str:
-    """What the next start must print: more tokens than now, and how many by the sums where those hold."""
+def _fitting(view: View) -> list[Lever]:
+    """Levers of the arithmetic that fit; none where it cannot be done."""
     from tools.capacity import Lever, levers
 
-    now, flags = view.number("kv_pool", ""), {one.flag for one in changes}
+    return [one for one in levers(view.facts) if isinstance(one, Lever) and one.fits]
+
+
+def _larger_pool(view: View, chosen: list[Proposal], fitting: list[Lever]) -> str:
+    """What the next start must print: more tokens than now, and how many by the sums where those hold."""
+    now, flags = view.number("kv_pool", ""), {one.flag for one in chosen}
     if not now:
         return "a larger max_total_num_tokens"
-    summed = [
-        one.tokens
-        for one in levers(view.facts)
-        if isinstance(one, Lever) and one.fits and one.tokens and {flag for flag, _, _ in one.changes} == flags
-    ]
+    summed = [one.tokens for one in fitting if one.tokens and one.flags == flags]
     return f"max_total_num_tokens above {now:,.0f}" + (f", by the sums {summed[0]:,}" if summed else "")
 
 
-def _limit_of_larger_pool(view: View, changes: list[Proposal]) -> list[Proposal]:
+def _limit_of_larger_pool(view: View, chosen: list[Proposal], fitting: list[Lever]) -> list[Proposal]:
     """The limit as well, where it is reached already and would bind in the larger pool."""
-    from tools.capacity import Lever, levers
-
-    fit, flags = slots_that_fit(view), {one.flag for one in changes if one.do != "lower"}
+    fit, flags = slots_that_fit(view), {one.flag for one in chosen if one.do != "lower"}
     if fit is None or pinned(view) is None:
         return []
-    larger = [
-        one
-        for one in levers(view.facts)
-        if isinstance(one, Lever) and one.fits and {flag for flag, _, _ in one.changes if flag in flags} == flags
-    ]
+    larger = [one for one in fitting if one.flags >= flags]
     requests = int(fit.requests * min((one.factor for one in larger), default=1.0))
     if fit.limit is None or requests <= fit.limit:
         return []
@@ -156,15 +152,10 @@ def _more_of_the_card(view: View) -> list[Proposal]:
     return [step(view, "raise", "--mem-fraction-static", to, f"{why}: {budget.free_gib:.2f} GiB", unit="fraction")]
 
 
-def _other_levers(view: View, chosen: set[str]) -> tuple[tuple[str, str], ...]:
-    """Levers of the arithmetic beside what is chosen, the largest gain first; a word where none is computed."""
-    from tools.capacity import Lever, levers
-
-    found = [
-        one
-        for one in levers(view.facts)
-        if isinstance(one, Lever) and one.fits and one.factor > 1.05 and not _is_chosen(one, chosen)
-    ]
+def _other_levers(chosen: list[Proposal], fitting: list[Lever]) -> tuple[tuple[str, str], ...]:
+    """Levers beside what is chosen, the largest gain first; a word where none is computed."""
+    flags = {one.flag for one in chosen}
+    found = [one for one in fitting if one.factor > 1.05 and not (one.changes and one.flags <= flags)]
     found.sort(key=lambda one: -one.factor)
     said = [
         (
@@ -179,10 +170,6 @@ def _other_levers(view: View, chosen: set[str]) -> tuple[tuple[str, str], ...]:
             "each group keeps its own pool; the size that pays must be computed",
         ),
     )
-
-
-def _is_chosen(lever: Lever, chosen: set[str]) -> bool:
-    return bool(lever.changes) and {flag for flag, _, _ in lever.changes} <= chosen
 
 
 def _capability(view: View) -> float:

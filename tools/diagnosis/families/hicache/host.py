@@ -20,7 +20,7 @@ from tools.diagnosis.clues import (
 )
 from tools.diagnosis.conditions import KILLED
 from tools.diagnosis.families.hicache.tier import FROM_HOST, KEEP_FRACTION, ON, STORE
-from tools.diagnosis.host_memory import limit_binds, little_of_the_host, others_die, room_for_pools
+from tools.diagnosis.host_memory import limit_binds, little_of_the_host, others_die, ranks_with_pools, room_for_pools
 from tools.diagnosis.measured import (
     metric_is_zero,
     serves_mostly,
@@ -46,10 +46,10 @@ def _oversubscribed(view: View) -> Seen | None:
 def _room_left(view: View) -> Seen | None:
     """A tenth of the host is still available after the pools of all ranks went into what is used."""
     total, available = view.number("mem_total_bytes"), view.number("mem_available_bytes")
-    each, ranks = view.number("host_pool_gb"), view.value("--tp-size") or view.number("host_pool_ranks") or 1
+    each = view.number("host_pool_gb")
     if not total or not available or not each or available < 0.1 * total:
         return None
-    if each * ranks * 1e9 > total - available:
+    if each * ranks_with_pools(view) * 1e9 > total - available:
         return None
     return Seen(f"{available / 1e9:.0f} GB of {total / 1e9:.0f} GB", view.sources("mem_available_bytes"))
 
@@ -88,9 +88,8 @@ def _power_of_two(view: View) -> Seen | None:
     if not each:
         return None
     bytes_, power = each * 1e9, float(1 << int(each * 1e9 - 1).bit_length())
-    ranks = view.value("--tp-size") or view.number("host_pool_ranks") or 1
     held = [(float(one.value), one.source) for one in view.facts.all("rank_memory_bytes")]
-    held += [(float(one.value) / ranks, one.source) for one in view.facts.all("mem_locked_bytes")]
+    held += [(float(one.value) / ranks_with_pools(view), one.source) for one in view.facts.all("mem_locked_bytes")]
     for size, source in held:
         if bytes_ < 0.9 * power and 0.98 * power <= size <= 1.15 * power:
             return Seen(f"{each:g} GB asked, {size / (1 << 30):.0f} GiB held", (source,))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from tools.diagnosis.changes import FRACTION, NOT_MEMORY, plan, step, upgrade
 from tools.diagnosis.clues import (
     Clue,
@@ -155,9 +157,9 @@ def _queue_at_bound(view: View) -> Seen | None:
 
 def _one_while_others_wait(view: View) -> Seen | None:
     """A load line shows one running request, and requests waited although the pool had room."""
-    least = min((view.number(name, scope) or 99.0 for name in ("running_p50",) for scope in ("", "all")), default=99.0)
+    fewest = min(view.number("running_p50", scope) or math.inf for scope in ("", "all"))
     queue, usage = view.number("queue_max"), view.usage
-    if least > 1 or not queue or (usage or 0) > 0.5:
+    if fewest > 1 or not queue or (usage or 0) > 0.5:
         return None
     return Seen(f"1 running, {queue:g} waiting", view.sources("running_p50", "queue_max"))
 
