@@ -76,6 +76,9 @@ def plan(
     mix = _mix(mix_text)
     settings = _settings(wanted)
     if config is None:
+        for name, value in (("--gpus", gpus), ("--weights-gib", weights_gib), ("--ram-gib", ram_gib)):
+            if value is not None:
+                raise UsageError(f"{name} goes with --config.", "Leave it out: a host or a bundle says it itself.")
         facts = asyncio.run(_seen(host, bundle))
         has = _has(_flags_of(facts.text("version")))
         _print(Report(facts, settings, mix, catalogue_has=has), everything, explain, svg_path, as_json)

@@ -7,13 +7,16 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from agent.commands.options import model_of, model_options
+from agent.commands.options import exclusive, model_of, model_options
 from agent.settings import Settings, load_settings
 from transcripts.errors import UsageError
+
+if TYPE_CHECKING:
+    from agent.views.watching import Watching
 
 Json = dict[str, Any]
 COMPLAINT = (
@@ -49,7 +52,13 @@ def demo(name: str | None, listing: bool, recorded: Path | None, complaint: str,
     """Serve a recorded host over SSH on loopback and diagnose it like any other (default: slots)."""
     from tools.host import recorded as recordings
 
+    exclusive(("--list", listing), ("NAME", name), ("--recorded", recorded))
     if listing:
+        exclusive(("--list", listing), ("--events", options["events"]))
+        if options["as_json"]:
+            hosts = [{"name": each, "title": title} for each, title in recordings.names()]
+            click.echo(json.dumps({"v": 1, "hosts": hosts}, ensure_ascii=False))
+            return 0
         for each, title in recordings.names():
             click.echo(f"{each:<8} {title}")
         return 0
@@ -91,12 +100,17 @@ def resume(identity: str, follow_up: str, **options: Any) -> int:
     """Continue a session or a task by its ID, with FOLLOW_UP as the next question if given."""
     from agent.run import Run, take_up
 
+    _one_form(options)
     settings = load_settings()
     with take_up(settings, identity) as session:
         if session.case.opened.role == "session":
             return _work(settings, session, follow_up, options)
+        if options["writeup"]:
+            raise UsageError(f"{session.id} is a task, and has no write-up of its own.", "Leave --writeup out.")
 
         _warn_of_damage(session.id, session.case.damage)
+        watching = _watching(options)
+        session.watchers.append(lambda record: watching.task(session.id, record))
 
         async def research() -> tuple[str, int]:
             run = Run.on(settings, session, _progress(options))
@@ -104,6 +118,8 @@ def resume(identity: str, follow_up: str, **options: Any) -> int:
                 return await run.research(follow_up)
 
         text, code = asyncio.run(research())
+        if options["events"]:
+            return code
         if options["as_json"]:
             click.echo(json.dumps({"v": 1, "task": session.id, "text": text}))
         else:
@@ -162,7 +178,15 @@ def chat(
     """Ask, answer, follow up; `/help` names the commands."""
     from agent.repl import talk
 
-    settings = load_settings(model_of(model, model_from_host))
+    exclusive(("--host", any(hosts)), ("--bundle", bundle), ("--demo", recording), ("--resume", identity))
+    named = model_of(model, model_from_host)
+    exclusive(
+        ("--resume", identity),
+        ("--complaint", complaint),
+        ("--model-from-host" if model_from_host else "--model", named),
+        hint="A session goes on as it was opened: leave it out.",
+    )
+    settings = load_settings(named)
     target: Json | None = None
     if recording:
         target = _recorded(recording)
@@ -174,8 +198,7 @@ def chat(
 
 def _target(hosts: tuple[str, ...], bundle: Path | None) -> Json:
     """The host under diagnosis, which is the first, and those named beside it; or the bundle."""
-    if hosts and bundle:
-        raise UsageError("--host and --bundle exclude each other.", "Give one of them.")
+    exclusive(("--host", hosts), ("--bundle", bundle))
     if bundle:
         from tools.host import check_bundle
 
@@ -192,6 +215,7 @@ def _target(hosts: tuple[str, ...], bundle: Path | None) -> Json:
 def _start(target: Json, complaint: str, options: Json) -> int:
     from agent.run import start
 
+    _one_form(options)
     if not complaint.strip():
         raise UsageError("the complaint is empty.", "Say in a sentence what hurts.")
     settings = load_settings(model_of(options["model"], options["model_from_host"]))
@@ -205,11 +229,10 @@ def _start(target: Json, complaint: str, options: Json) -> int:
 
 def _work(settings: Settings, session: Any, follow_up: str, options: Json) -> int:
     from agent.run import Run, exit_code
-    from agent.views.watching import Watching
 
     async def work() -> Json:
         run = Run.on(settings, session, _progress(options))
-        watching = Watching(sys.stderr, events=sys.stdout if options["events"] else None)
+        watching = _watching(options)
         session.watchers.append(watching.session)
         run.tasks.watch = watching.task
         async with run.bench:
@@ -244,6 +267,17 @@ def _print(made: Json, session: Any, follow_up: str, options: Json) -> None:
     else:
         terminal.console().print(terminal.render(made))
         click.echo(f"write-up, and as HTML beside it:\n{session.transcript.folder / 'writeup.md'}", err=True)
+
+
+def _one_form(options: Json) -> None:
+    """What is read from standard output is one document, or one record a line."""
+    exclusive(("--json", options["as_json"]), ("--events", options["events"]))
+
+
+def _watching(options: Json) -> Watching:
+    from agent.views.watching import Watching
+
+    return Watching(sys.stderr, events=sys.stdout if options["events"] else None)
 
 
 def _progress(options: Json) -> Callable[[str, int, int | None], None]:

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import click
 
+from agent.commands.options import exclusive
 from transcripts.errors import UsageError
 
 
@@ -57,6 +58,8 @@ def trust(host: str, fingerprint: str | None) -> int:
 def collect(host: str | None, as_script: bool, output: Path | None, profile: Literal["llm", "share"]) -> int:
     """Collect the standard evidence of a host, redacted, into a bundle for `--bundle`."""
     if as_script:
+        exclusive(("--script", as_script), ("--host", host))
+        exclusive(("--script", as_script), ("-o", output), hint="Write `sglscout collect --script > FILE`.")
         click.echo(collection_script(), nl=False)
         return 0
     if not host or not output:

@@ -11,6 +11,13 @@ from agent.settings import FROM_HOST
 from transcripts.errors import UsageError
 
 
+def exclusive(*given: tuple[str, object], hint: str = "Give one of them.") -> None:
+    """Of options that cannot be followed together at most one is given; none is ignored. Raises UsageError."""
+    named = [name for name, value in given if value]
+    if len(named) > 1:
+        raise UsageError(f"{named[0]} and {named[1]} exclude each other.", hint)
+
+
 def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """`--model` and `--model-from-host`: which model decides; `model_of` says what they mean."""
     named = click.option("--model", help="Model name at the endpoint, or `playbook`.")
@@ -22,6 +29,5 @@ def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def model_of(model: str | None, model_from_host: bool) -> str | None:
     """The model that was asked for by name, or the server's own; None when neither was. Raises UsageError for both."""
-    if model and model_from_host:
-        raise UsageError("--model and --model-from-host exclude each other.", "Give one of them.")
+    exclusive(("--model", model), ("--model-from-host", model_from_host))
     return FROM_HOST if model_from_host else model

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import click
 
+from agent.commands.options import exclusive
 from agent.settings import load_home
 from transcripts.ids import when
 from transcripts.reading import StoreError
@@ -125,6 +126,8 @@ def show(identity: str, as_json: bool, html: Path | None, document: bool) -> Non
     from agent.document import document as make_document
     from agent.views import terminal, transcript
 
+    exclusive(("--html", html), ("--json", as_json), hint="Give one of them, or use `sglscout writeup`.")
+    exclusive(("--html", html), ("--document", document), hint="Use `sglscout writeup ID -o FILE.html`.")
     stored, records = read(identity)
     if as_json and not document:
         click.echo(json.dumps({"v": 1, "records": stored}))

@@ -373,7 +373,11 @@ def test_a_task_that_died_among_its_searches_makes_them_again(real: Path, tmp_pa
         ended = next(number for number, record in enumerate(records) if record["type"] == "ended")
         lines = _path(store, task).read_bytes().splitlines(keepends=True)
         _path(store, task).write_bytes(b"".join(lines[:ended]))
-        assert program("resume", task).exit == 0
+        resumed = program("resume", task, "--events")
+        assert resumed.exit == 0
+        events = [json.loads(line) for line in resumed.out.splitlines()]
+        kept = [record for record in store.read(task) if record["type"] != "repaired"][ended:]
+        assert [(event["transcript"], event["seq"]) for event in events] == [(task, each["seq"]) for each in kept]
         again = [record for record in store.read(task) if record["type"] == "reported"]
         assert [each["findings"] for each in again] == [report["findings"]]
 
