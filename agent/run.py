@@ -221,6 +221,8 @@ class Run:
     def _answer_dangling(self, call: str, name: str) -> str:
         if name == "task":
             return self.tasks.interrupted(call)
+        if name == "run" and (brought := main_role.brought_by_run(self.session.records, call)):
+            return brought
         return f"interrupted; call {name} again: what it had brought is kept."
 
 

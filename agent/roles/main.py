@@ -22,7 +22,17 @@ from tools.host.look import Observation
 from tools.toolbox import Arguments, Emit, Tool, Toolbox, ToolRefused
 from transcripts.errors import Inconclusive
 from transcripts.facts import Evidence, Facts
-from transcripts.records import Claimed, ClaimRow, EvidenceTaken, HypothesisRow, Note, ReasonRow, Weighed
+from transcripts.records import (
+    Claimed,
+    ClaimRow,
+    EvidenceTaken,
+    HypothesisRow,
+    Note,
+    ReasonRow,
+    Record,
+    Started,
+    Weighed,
+)
 
 NAMES = ("look", "weigh", "task", "compare", "propose", "calculate", "flag", "evidence", "run")
 SHOWN_LINES = 200
@@ -226,7 +236,7 @@ class _Desk:
         result = await host.run(verdict.command)
         text = self._session.transcript.redact(result.text)
         evidence = _take(self._bench, replace(result, command=arguments.command, text=text), emit)
-        return f"{evidence.id}, exit {evidence.exit}:\n{evidence.text}"
+        return _brought(evidence)
 
     async def _agreed(self, command: str, reason: str, real: Mapping[str, tuple[str, ...]], emit: Emit) -> None:
         """The operator's yes, one question at a time: the command whole, which is plain ASCII, and where links lead."""
@@ -236,6 +246,18 @@ class _Desk:
         if not agreed:
             raise ToolRefused(f"ask: {reason}.", "The operator did not agree; do not ask for it again.")
         emit(Note(text=f"the operator agreed to: {command}"))
+
+
+def brought_by_run(records: Iterable[Record], call: str) -> str:
+    """What a `run` call that a dead process left open had brought by then; empty where nothing of it is on record."""
+    later = iter(records)
+    arguments = next((each.arguments for each in later if isinstance(each, Started) and each.call == call), "")
+    kept = (each for each in later if isinstance(each, EvidenceTaken) and each.probe == "command")
+    return next((_brought(each) for each in kept if json.dumps(each.command) in arguments), "")
+
+
+def _brought(evidence: Evidence | EvidenceTaken) -> str:
+    return f"{evidence.id}, exit {evidence.exit}:\n{evidence.text}"
 
 
 def _only_partly_seen(evidence: Iterable[Evidence]) -> Iterator[str]:
