@@ -160,7 +160,7 @@ class Chat:
         self.run.bench.approve = self._approve
         watching = Watching(cast(TextIO, _Standard("stdout" if self.attended else "stderr")))
         session.watchers.append(watching.session)
-        self.run.tasks.watch = watching.task
+        self.run.tasks.watchers.append(watching.task)
 
     def decide(self, line: str) -> bool:
         """Take a line as the answer to a question that waits for yes or no. Whether it was one."""

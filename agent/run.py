@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 
+from agent import tracing
 from agent.case import Case
 from agent.deployed import Progress
 from agent.document import document
@@ -113,6 +114,10 @@ class Run:
 
         tasks = Tasks(session, Store(settings.home), researcher, session.case.opened.model, pinned)
         tasks.limits = settings.limited(tasks.limits)
+        if tracing.wanted() and (tracer := tracing.exporting()) is not None:
+            spans = tracing.Tracing(tracer, session.case.opened, settings.base_url)
+            session.watchers.append(spans.session)
+            tasks.watchers.append(spans.task)
         return cls(settings, bench, model, tasks)
 
     @property

@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from agent.loop import Agent
 from agent.reports import numbered, outcome, shown
@@ -20,7 +21,7 @@ from tools.toolbox import Arguments, Emit, Tool, ToolRefused
 from transcripts.errors import LimitReached, ScoutError
 from transcripts.ids import new_id
 from transcripts.reading import StoreError, UnreadableError
-from transcripts.records import Concluded, Delivered, Limits, Opened, Said, TaskChanged, Usage
+from transcripts.records import Concluded, Delivered, Limits, Opened, Record, Said, TaskChanged, Usage
 from transcripts.store import BusyError, Store
 
 POOL: Final = 3
@@ -51,7 +52,7 @@ class Tasks:
     pool: int = POOL
     limits: Limits = LIMITS
     running: dict[str, asyncio.Task[str]] = field(default_factory=dict)
-    watch: Callable[[str, BaseModel], None] = field(default=lambda _task, _record: None)
+    watchers: list[Callable[[str, Record], None]] = field(default_factory=list)
     _slots: asyncio.Semaphore = field(init=False)
     _cancelled: set[str] = field(default_factory=set)
 
@@ -198,7 +199,7 @@ class Tasks:
         try:
             async with self._slots:
                 with self._open(identity, arguments, follow_up, await self.source()) as session:
-                    session.watchers.append(lambda record: self.watch(identity, record))
+                    session.watchers += [partial(watch, identity) for watch in self.watchers]
                     emit(TaskChanged(id=identity, status="running", background=arguments.background))
                     return await self._work(session, emit)
         except asyncio.CancelledError:

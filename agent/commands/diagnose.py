@@ -234,7 +234,7 @@ def _work(settings: Settings, session: Any, follow_up: str, options: Json) -> in
         run = Run.on(settings, session, _progress(options))
         watching = _watching(options)
         session.watchers.append(watching.session)
-        run.tasks.watch = watching.task
+        run.tasks.watchers.append(watching.task)
         async with run.bench:
             with watching:
                 return await run.answer(follow_up)

@@ -53,7 +53,19 @@ def _local(settings: Settings) -> list[Check]:
         near = next(path for path in (folder, *folder.parents) if path.exists())
         checks.append((what, os.access(near, os.W_OK), str(folder)))
     checks.append(("model", True, settings.model or "playbook (no endpoint is configured)"))
-    return checks
+    return [*checks, *_traces()]
+
+
+def _traces() -> list[Check]:
+    """Whether spans go where the environment says; nothing where it says nothing."""
+    from agent import tracing
+
+    variable = tracing.wanted()
+    if not variable:
+        return []
+    missing = tracing.exporting() is None
+    says = "the packages are missing: pip install 'sglscout[otel]'" if missing else "sent as OTLP over HTTP"
+    return [("traces", not missing, f"{variable} is set; {says}")]
 
 
 async def _at_host(target: str, api_key: str) -> list[Check]:

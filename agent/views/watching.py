@@ -7,8 +7,6 @@ from collections.abc import Callable
 from shutil import get_terminal_size
 from typing import TextIO
 
-from pydantic import BaseModel
-
 from agent.found import COMPLAINT
 from agent.views.layout import NARROWEST, paragraph
 from agent.views.words import plural, visible
@@ -66,9 +64,7 @@ class Watching:
             case _:
                 pass
 
-    def task(self, identity: str, record: BaseModel) -> None:
-        if not isinstance(record, Record):
-            return
+    def task(self, identity: str, record: Record) -> None:
         self._event(identity, record)
         if isinstance(record, Replied) and record.calls:
             step = ", ".join(dict.fromkeys(call.name for call in record.calls))
