@@ -30,6 +30,7 @@ CONNECT_S: Final = 10.0
 FIRST_TOKEN_S: Final = 300.0
 IDLE_S: Final = 60.0
 RETRY_AFTER_CAP_S: Final = 120.0
+PAGE_SHOWN: Final = 80  # bytes
 PARTIAL: Final = 2_000  # characters kept of an answer that was cut
 CONTINUATIONS: Final = 2
 EMPTY_ANSWERS: Final = 3
@@ -48,7 +49,8 @@ _TOO_LONG: Final = (
     "contextwindow",
     "reduce the length",
 )
-_TRY_AGAIN: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
+_TRY_AGAIN: Final = frozenset({408, 409, 425, 429})  # and what the server, or a proxy before it, did wrong: 5xx
+_NEVER: Final = frozenset({501, 505})
 
 
 @dataclass(slots=True)
@@ -189,7 +191,7 @@ class OpenAICompatible:
             raise self._of_status(int(code) if code.isdigit() else 500, str(error), {}) from error
         except TimeoutError as error:
             raise _AgainError("it fell silent") from error
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
             raise _AgainError("it sent what is no JSON") from error
 
     async def _stream(self, messages: list[Message], tools: list[dict[str, Any]], assembly: Assembly) -> str:
@@ -209,15 +211,19 @@ class OpenAICompatible:
         ending = stream.response.stream = Ending(stream.response.stream)
         async with stream:
             chunks = aiter(stream)
-            limit = self.first_token_s
+            loop = asyncio.get_running_loop()
+            heard, until = 0, loop.time() + self.first_token_s
             while True:
                 try:
-                    async with asyncio.timeout(limit):
+                    async with asyncio.timeout_at(until):
                         chunk = await anext(chunks)
                 except StopAsyncIteration:
                     break
-                assembly.add(chunk.model_dump() if hasattr(chunk, "model_dump") else chunk)
-                limit = self.idle_s
+                assembly.add(chunk.model_dump(warnings=False) if hasattr(chunk, "model_dump") else chunk)
+                if assembly.heard > heard:  # chunks that bring nothing are silence
+                    heard, until = assembly.heard, loop.time() + self.idle_s
+        if ending.plain and not assembly.begun:
+            assembly.add(_whole(ending.plain))
         return assembly.judged(done=ending.marked)
 
     def _connect(self) -> Any:
@@ -236,6 +242,7 @@ class OpenAICompatible:
             max_retries=0,
             timeout=openai.Timeout(self.first_token_s, connect=self.connect_s),
             http_client=transport,
+            default_headers={"Accept-Encoding": "identity"},  # a stream whose end can be seen
         )
         return self._client
 
@@ -252,10 +259,12 @@ class OpenAICompatible:
         lowered = body.lower()
         if status == 413 or (status in (400, 422) and any(text in lowered for text in _TOO_LONG)):
             return ContextTooLong(f"{self._where}: the conversation is too long.", "It is shortened once.")
-        if status in _TRY_AGAIN and not (status == 429 and "quota" in lowered):
-            wait = _retry_after(headers)
+        wait = _retry_after(headers)
+        used_up = status == 429 and "quota" in lowered and not (headers and headers.get("retry-after"))
+        if (status in _TRY_AGAIN or status >= 500) and status not in _NEVER and not used_up:
             self._gate.close_for(wait)
-            return _AgainError(f"HTTP {status}" + (f", asked again after {wait:.0f} s" if wait >= 1 else ""))
+            said = f"HTTP {status}: {self._short(body)}" if body else f"HTTP {status}"
+            return _AgainError(said + (f", asked again after {wait:.0f} s" if wait >= 1 else ""))
         hint = {
             401: "Check OPENAI_API_KEY.",
             403: "Check what OPENAI_API_KEY may do.",
@@ -315,11 +324,17 @@ def _reply(assembly: Assembly, finish: str, before: str, spent: Usage) -> Reply:
     return Reply(before + assembly.text, calls, spent.model_copy(update={"turns": 1}), assembly.model, finish)
 
 
+def _whole(body: bytes) -> Any:
+    """The one object that came where a stream was asked for: an answer all the same, or an error. Raises Faulty."""
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        start = " ".join(body[:PAGE_SHOWN].decode("utf-8", "replace").split())
+        raise Faulty(f"it answered with a page, not a stream: {start}") from None
+
+
 def _usage(assembly: Assembly) -> Usage:
-    counted = assembly.usage or {}
-    return Usage(
-        tokens_in=int(counted.get("prompt_tokens") or 0), tokens_out=int(counted.get("completion_tokens") or 0)
-    )
+    return Usage(tokens_in=assembly.tokens_in, tokens_out=assembly.tokens_out)
 
 
 def _unique(assembly: Assembly) -> list[Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -51,48 +51,57 @@ class Assembly:
     reasoning: str = ""
     finish: str = ""
     model: str = ""
-    usage: dict[str, int] | None = None
+    tokens_in: int = 0
+    tokens_out: int = 0
     calls: list[PartialCall] = field(default_factory=list)
+    begun: bool = False
+    heard: int = 0  # characters of text, reasoning and calls: what a stream that goes on and on must make grow
     _looked: int = 0
-    _by_index: dict[int, PartialCall] = field(default_factory=dict)
+    _by_index: dict[str, PartialCall] = field(default_factory=dict)
 
     def add(self, chunk: Any) -> None:
         """Take one parsed chunk. Raises Faulty on what is no chunk of an answer."""
+        self.begun = True
         if not isinstance(chunk, dict):
             raise Faulty(f"the stream held {type(chunk).__name__} where a chunk belongs")
         error = chunk.get("error") or (chunk if chunk.get("object") == "error" else None)
         if error:
             raise _stream_error(error)
-        self.model = chunk.get("model") or self.model
-        if isinstance(chunk.get("usage"), dict):
-            self.usage = chunk["usage"]
+        self.model = _name(chunk.get("model")) or self.model
+        if isinstance(used := chunk.get("usage"), dict):
+            self.tokens_in, self.tokens_out = _count(used.get("prompt_tokens")), _count(used.get("completion_tokens"))
         choices = chunk.get("choices")
-        if choices is None and "usage" not in chunk:
-            raise Faulty("a chunk without choices")
-        for choice in choices or ():
-            if choice.get("index", 0) == 0:
+        if choices is None and (told := chunk.get("message") or chunk.get("detail")):
+            raise _stream_error(chunk | {"message": told})
+        for choice in _dicts(choices, "choices"):
+            if str(choice.get("index") or 0) == "0":
                 self._add_choice(choice)
 
     def _add_choice(self, choice: dict[str, Any]) -> None:
-        delta = choice.get("delta") or {}
-        if said := delta.get("content"):
-            self.text += _LONE.sub("\ufffd", said)
-            self.coming(self.text)
-        self.reasoning += delta.get("reasoning_content") or delta.get("reasoning") or ""
-        for part in delta.get("tool_calls") or ():
-            self._add_call(part)
-        self.finish = choice.get("finish_reason") or self.finish
+        for delta in _dicts(choice.get("delta") or choice.get("message"), "deltas"):
+            if said := _text(delta.get("content")):
+                self.text += said
+                self.coming(self.text)
+            thought = _text(delta.get("reasoning_content")) or _text(delta.get("reasoning"))
+            self.reasoning += thought
+            self.heard += len(said) + len(thought)
+            for part in _dicts(delta.get("tool_calls"), "tool calls"):
+                self._add_call(part)
+        self.finish = _name(choice.get("finish_reason")) or self.finish
         if len(self.text) > MAX_TEXT or len(self.reasoning) > 4 * MAX_TEXT:
             raise Faulty("the answer does not end")
-        if len(self.text) - self._looked > _LOOKED_AT:
-            self._looked = len(self.text)
-            if _circles(self.text[-_LOOKED_AT:]):
+        if self.heard - self._looked > _LOOKED_AT:
+            self._looked = self.heard
+            ends = (
+                text[-_LOOKED_AT:] for text in (self.text, self.reasoning, *(call.arguments for call in self.calls))
+            )
+            if any(_circles(end) for end in ends if len(end) == _LOOKED_AT):
                 raise Faulty("the answer goes round in circles")
 
     def _add_call(self, part: dict[str, Any]) -> None:
-        function = part.get("function") or {}
-        identity = part.get("id") or ""
-        index = part.get("index")
+        function = next(_dicts(part.get("function"), "functions"), {})
+        identity = _name(part.get("id"))
+        index = str(part["index"]) if part.get("index") is not None else None
         call = self._by_index.get(index) if index is not None else (self.calls[-1] if self.calls else None)
         # A new id under a known index is a new call: some servers number every call 0.
         starts_anew = call is not None and identity and call.id and identity != call.id
@@ -102,8 +111,11 @@ class Assembly:
             if index is not None:
                 self._by_index[index] = call
         call.id = call.id or identity
-        call.name = call.name or function.get("name") or ""
-        call.arguments += _LONE.sub("\ufffd", function.get("arguments") or "")
+        call.name = call.name or _name(function.get("name"))
+        given = function.get("arguments")
+        brought = json.dumps(given) if isinstance(given, dict) else _text(given)
+        call.arguments += brought
+        self.heard += len(brought)
         if len(call.arguments) > MAX_ARGUMENTS or len(self.calls) > MAX_CALLS:
             raise Faulty("a tool call does not end")
 
@@ -114,6 +126,8 @@ class Assembly:
         """
         if self.finish in ("content_filter", "abort"):
             raise Faulty(f"the endpoint ended the answer: {self.finish}", 0)
+        if self.finish == "error":
+            raise Faulty("the endpoint ended the answer with an error")
         if not self.finish and done and not self.calls and self.text.strip():
             return "unmarked"
         if not self.finish:
@@ -132,9 +146,43 @@ def holds_call(text: str) -> bool:
     return _CALLS_AS_TEXT.search(text) is not None
 
 
+def _dicts(value: object, what: str) -> Iterator[dict[str, Any]]:
+    """The objects of a list, or one that stands alone. Raises Faulty on anything else but nothing."""
+    for each in value if isinstance(value, list) else [value] if value is not None else ():
+        if not isinstance(each, dict):
+            raise Faulty(f"the stream held {type(each).__name__} where {what} belong")
+        yield each
+
+
+def _text(value: object) -> str:
+    """A text, or the texts of its parts put together. Raises Faulty on what is neither."""
+    if value is None or isinstance(value, str):
+        return _LONE.sub("\ufffd", value or "")
+    if isinstance(value, list):
+        return "".join(_text(part.get("text") if isinstance(part, dict) else part) for part in value)
+    raise Faulty(f"the stream held {type(value).__name__} where text belongs")
+
+
+def _name(value: object) -> str:
+    """A name or an id; SGLang's own servers put a reason to end into an object, as its type."""
+    if isinstance(value, dict):
+        value = value.get("type")
+    return _LONE.sub("\ufffd", str(value)) if isinstance(value, str | int) else ""
+
+
+def _count(value: object) -> int:
+    """A number of tokens, 0 for what is none."""
+    try:
+        return max(0, int(float(str(value))))
+    except (ValueError, OverflowError):
+        return 0
+
+
 def _circles(text: str) -> bool:
-    """Whether a text is one short piece over and over; blanks and rules alone are no piece."""
-    return any(text.strip("-=_. \n") and text[size:] == text[:-size] for size in range(1, _PIECE + 1))
+    """Whether a text is one short piece over and over, or nothing but blanks; rules alone are no piece."""
+    return not text.strip() or any(
+        text.strip("-=_. \n") and text[size:] == text[:-size] for size in range(1, _PIECE + 1)
+    )
 
 
 def _whole(arguments: str) -> bool:
