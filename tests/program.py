@@ -29,8 +29,12 @@ class Done:
 
 
 def environment(home: Path) -> dict[str, str]:
-    """No endpoint, a home for this test alone, and the cache that tests share, so that a wheel is fetched once."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("OPENAI_", "SGLSCOUT_"))}
+    """No endpoint, a home for this test alone, and the cache that tests share, so that a wheel is fetched once.
+
+    Its modules are compiled once, as an installation does: a shell that forbids it would have every start compile them.
+    """
+    unwanted = ("OPENAI_", "SGLSCOUT_", "PYTHONDONTWRITEBYTECODE")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(unwanted)}
     cache = str(load_settings().cache)
     return kept | {"SGLSCOUT_HOME": str(home), "SGLSCOUT_CACHE": cache, "COLUMNS": "80", "TERM": "dumb"}
 
