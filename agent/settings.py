@@ -14,6 +14,7 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 from transcripts.errors import UsageError
 
@@ -49,8 +50,8 @@ def load_settings(model: str | None = None) -> Settings:
     """The settings in force; `model` from the command line goes above both. Raises UsageError on a bad file."""
     home = load_home()
     config = _config(home / "config.toml")
-    base_url = os.environ.get("OPENAI_BASE_URL") or config.get("base_url", "")
-    api_key = os.environ.get("OPENAI_API_KEY") or config.get("api_key", "")
+    base_url = (os.environ.get("OPENAI_BASE_URL") or config.get("base_url", "")).strip()
+    api_key = (os.environ.get("OPENAI_API_KEY") or config.get("api_key", "")).strip()
     name = model or os.environ.get("SGLSCOUT_MODEL") or config.get("model", "")
     if name == FROM_HOST:
         pass
@@ -63,8 +64,23 @@ def load_settings(model: str | None = None) -> Settings:
         name = ""
     elif not name:
         raise UsageError("an endpoint is set, but no model.", "Set SGLSCOUT_MODEL, or pass --model NAME.")
+    if name:
+        _usable(base_url, api_key)
     cache = _folder("SGLSCOUT_CACHE", "cache")
     return Settings(home, cache, name, base_url, api_key, **_money(home / "config.toml", config))
+
+
+def _usable(base_url: str, api_key: str) -> None:
+    """Raises UsageError for an address or a key that no request can carry; the key is not shown."""
+    try:
+        where = urlsplit(base_url)
+        whole = not base_url or (where.scheme in ("http", "https") and bool(where.hostname) and where.port != 0)
+    except ValueError:
+        whole = False
+    if not whole or not base_url.isprintable() or " " in base_url:
+        raise UsageError(f"OPENAI_BASE_URL is no address: {base_url!r}.", "Write it as http://HOST:PORT/v1.")
+    if not api_key.isascii() or not api_key.isprintable() or " " in api_key:
+        raise UsageError("OPENAI_API_KEY holds a character that no key has.", "Look at it for blanks, quotes, breaks.")
 
 
 def load_home() -> Path:

@@ -121,7 +121,7 @@ class OpenAICompatible:
 
     @property
     def _where(self) -> str:
-        return urlsplit(self.base_url).netloc or "the endpoint"
+        return urlsplit(self.base_url).netloc.rpartition("@")[2] or "the endpoint"
 
     async def _attempts(self, messages: list[Message], request: Request) -> tuple[Assembly, str]:
         from tenacity import AsyncRetrying, RetryError, retry_if_exception_type

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import re
 from typing import Any
 
 import pytest
 
 from agent.models.errors import ContextTooLong, EndpointRefused, EndpointUnreachable
-from tests.agent.models.test_fault_matrix import ask, refused
+from agent.models.openai_compatible import OpenAICompatible
+from agent.settings import load_settings
+from tests.agent.models.test_fault_matrix import ask, refused, request
 from tests.endpoint import Answer, Connection, chunk, events, fails, raw, streams
-from transcripts.errors import EndpointError
+from transcripts.errors import EndpointError, UsageError
 
 Json = dict[str, Any]
 HELLO = chunk({"content": "hello"}, "stop")
@@ -137,3 +140,39 @@ def test_a_stream_that_goes_on_and_brings_nothing_does_not_hold_a_turn(piece: Js
     patience = 0.1 if said == "fell silent" else 30.0
     error, _ = refused(for_ever(events([piece], False)), EndpointUnreachable, first_token_s=patience, idle_s=patience)
     assert said in str(error)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["127.0.0.1:30000/v1", "http://", "ftp://x/v1", "http://[::1/v1", "http://h:abc/v1", "http://h:0/v1", "http://a b"],
+)
+def test_an_address_that_is_none_is_said_before_anything_is_asked(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", url)
+    with pytest.raises(UsageError, match=re.escape(f"OPENAI_BASE_URL is no address: {url!r}")):
+        load_settings("m")
+    assert load_settings("playbook").model == ""
+
+
+@pytest.mark.parametrize("key", ["sk-kö", "sk-a\nb", "sk a", "“sk-a”"])
+def test_a_key_that_no_request_can_carry_is_said_and_not_shown(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    with pytest.raises(UsageError, match="OPENAI_API_KEY holds a character") as caught:
+        load_settings("m")
+    assert key not in str(caught.value)
+
+
+def test_what_a_file_or_a_shell_leaves_around_a_key_is_no_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-abc\r\n")
+    monkeypatch.setenv("OPENAI_BASE_URL", " http://127.0.0.1:30000/v1 ")
+    settings = load_settings("m")
+    assert (settings.api_key, settings.base_url) == ("sk-abc", "http://127.0.0.1:30000/v1")
+
+
+def test_a_password_in_the_address_is_not_told() -> None:
+    async def work() -> str:
+        model = OpenAICompatible("m", "http://me:hidden@127.0.0.1:9/v1", "k", back_off_s=0.001)
+        with pytest.raises(EndpointUnreachable) as caught:
+            await model.reply(request())
+        return str(caught.value)
+
+    assert asyncio.run(work()).startswith("127.0.0.1:9 did not answer in 5 attempts")
