@@ -165,6 +165,9 @@ def test_prefix_advises_a_ratio_that_fits(home: Path) -> None:
     assert "--enable-hierarchical-cache" in flags
     assert float(flags["--hicache-ratio"]) <= _hicache(made)["largest_ratio"]
     assert any("accept" in item["metric"] for item in made["verify"])
+    assert made["expected"][0]["what"].startswith(
+        "host memory about 44.75 GB in the `Allocating` line of each of 8 ranks"
+    )
 
 
 def test_story_abstains_names_three_and_the_one_look(home: Path) -> None:

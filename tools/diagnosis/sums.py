@@ -76,3 +76,15 @@ def hicache_ratio_that_fits(view: View) -> tuple[float | None, str]:
     if ratio <= _WORTHLESS_RATIO:
         return ratio, f"the free host memory allows a ratio of {ratio:g} at most: not worth it"
     return ratio, f"the free host memory allows a ratio of {largest:g}; every rank holds its own share"
+
+
+def host_pool_printed(view: View, ratio: float) -> str:
+    """What each rank prints of HiCache's host memory at that ratio: with its size where the sum is there."""
+    from tools.capacity import HostBudget, host_budget
+
+    budget = host_budget(view.facts, ratio=ratio)
+    if not isinstance(budget, HostBudget):
+        return "one line `Allocating ... GB host memory` per rank"
+    first, *more = (f"{pool.bytes / _GB:.2f} GB" for pool in budget.pools)
+    others = f" (and {' and '.join(more)} for pools beside it)" if more else ""
+    return f"host memory about {first} in the `Allocating` line of each of {budget.ranks} ranks{others}"

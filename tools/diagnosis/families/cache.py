@@ -65,7 +65,7 @@ _FP8 = ("--kv-cache-dtype fp8_e4m3", "twice the tokens on the GPU, after a quali
 
 
 def _hicache(view: View) -> Actions:
-    from tools.diagnosis.sums import hicache_ratio_that_fits
+    from tools.diagnosis.sums import hicache_ratio_that_fits, host_pool_printed
 
     ratio, why = hicache_ratio_that_fits(view)
     if ratio is not None and ratio <= 1.1:
@@ -77,6 +77,7 @@ def _hicache(view: View) -> Actions:
             ),
             notes=(why,),
         )
+    chosen = ratio if ratio is not None else 2.0
     return plan(
         step(
             view,
@@ -85,7 +86,7 @@ def _hicache(view: View) -> Actions:
             True,
             "evicted prefixes are kept in host RAM and copied back instead of computed again",
         ),
-        step(view, "set", "--hicache-ratio", ratio if ratio is not None else 2.0, why, unit="x GPU pool"),
+        step(view, "set", "--hicache-ratio", chosen, why, unit="x GPU pool"),
         never=(
             ("raise", "--max-running-requests", "nothing waits for a slot; reuse is what is lost"),
             ("set", "--disable-radix-cache", "it removes the reuse that is left"),
@@ -95,7 +96,7 @@ def _hicache(view: View) -> Actions:
             *(() if view.setting("--kv-cache-dtype").startswith(("fp8", "fp4", "nvfp4")) else (_FP8,)),
             ("--schedule-policy lpm", "serves requests with long cached prefixes first"),
         ),
-        expected=(("one line `Allocating ... GB host memory` per rank", "boot log"),),
+        expected=((host_pool_printed(view, chosen), "boot log"),),
         verify=(
             ("cached tokens by source host, and load_back_tokens_total", 900, "both rise", "both stay at zero"),
             ("accept length", 900, "as before", "a lasting fall after evictions"),
