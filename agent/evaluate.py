@@ -45,6 +45,7 @@ class CatalogueLike(Protocol):
 
 
 Catalogues = Callable[[str], CatalogueLike | None]
+Judge = Callable[[Mapping[str, Any], CatalogueLike | None], Json]
 
 
 def assess(given: Mapping[str, Any], catalogue: CatalogueLike | None = None) -> Json:
@@ -242,9 +243,9 @@ def load(folder: Path) -> list[Json]:
     return cases
 
 
-def evaluate(cases: Sequence[Json], catalogues: Catalogues = lambda _version: None) -> Json:
+def evaluate(cases: Iterable[Json], catalogues: Catalogues = lambda _version: None, judge: Judge = assess) -> Json:
     """Diagnose and score every case: the document of `eval cases --json`."""
-    rows = [_score(case, catalogues) for case in cases]
+    rows = [_score(case, catalogues, judge) for case in cases]
     return {
         "v": 1,
         **_shares(rows),
@@ -267,11 +268,11 @@ def _shares(rows: Sequence[Json]) -> Json:
     }
 
 
-def _score(case: Json, catalogues: Catalogues) -> Json:
+def _score(case: Json, catalogues: Catalogues, judge: Judge) -> Json:
     started = time.perf_counter()
     version = case.get("flags_version")
     catalogue = catalogues(str(version)) if version else None
-    got = assess({name: case.get(name) for name in GIVEN}, catalogue)
+    got = judge({name: case.get(name) for name in GIVEN}, catalogue)
     seconds = time.perf_counter() - started
     wanted = case["expected"]
     any_of = (wanted.get("actions") or {}).get("any_of") or []
@@ -294,6 +295,7 @@ def _score(case: Json, catalogues: Catalogues) -> Json:
         "solved": right_family and helped and not harmed,
         "abstained": not named,
         "seconds": round(seconds, 4),
+        **({"session": got["session"]} if "session" in got else {}),
     }
 
 

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from agent.commands.options import exclusive
+from agent.settings import FROM_HOST, PLAYBOOK, load_settings
+from transcripts.errors import UsageError
+
 if TYPE_CHECKING:
-    from agent.evaluate import CatalogueLike, Catalogues
+    from agent.evaluate import CatalogueLike, Catalogues, Judge
+
+Json = dict[str, Any]
 
 
 @click.command("cases")
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
-@click.option("--model", default="playbook", help="Who decides; the playbook is the embedded default.")
+@click.option("--model", default="playbook", help="Who decides: `playbook`, or a model at the endpoint.")
 @click.option("--offline", is_flag=True, help="Check no flag against a version's source.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 def eval_cases(folder: Path, model: str, offline: bool, as_json: bool) -> None:
@@ -21,18 +29,31 @@ def eval_cases(folder: Path, model: str, offline: bool, as_json: bool) -> None:
 
     One YAML file a case: complaint, launch_args, evidence, sglang_version, gpu, model; expected is for the score only.
     """
-    from agent.evaluate import evaluate, load
-    from transcripts.errors import UsageError
+    from agent.evaluate import assess, evaluate, load
 
-    if model != "playbook":
-        raise UsageError(f"no recorded verdicts of the model {model!r} can be scored here.", "Leave --model out.")
-    scored = evaluate(load(folder), _no_catalogue if offline else _catalogues())
+    judge: Judge = assess
+    if model != PLAYBOOK:
+        exclusive(("--model", model), ("--offline", offline), hint="A model reads the source of the version.")
+        if model == FROM_HOST:
+            raise UsageError("an incident has no server that could answer.", "Name a model at the endpoint.")
+        from agent.by_model import by_model
+
+        judge = by_model(load_settings(model))
+    scored = evaluate(_told(load(folder)), _no_catalogue if offline else _catalogues(), judge)
     if as_json:
         import json
 
         click.echo(json.dumps(scored, ensure_ascii=False))
     else:
         _table(scored)
+
+
+def _told(cases: list[Json]) -> Iterator[Json]:
+    """The cases, and on a terminal which of them is at hand: with a model each takes minutes."""
+    for number, case in enumerate(cases, 1):
+        if sys.stderr.isatty():
+            click.echo(f"{number} of {len(cases)}: {case['id']}", err=True)
+        yield case
 
 
 def _no_catalogue(_version: str) -> CatalogueLike | None:
@@ -43,7 +64,6 @@ def _catalogues() -> Catalogues:
     """The catalogue of a version from its cached or fetched tree; versions that are not to be had are skipped once."""
     import asyncio
 
-    from agent.settings import load_settings
     from tools.source import obtain
     from transcripts.errors import ScoutError
 

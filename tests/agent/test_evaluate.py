@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from difflib import get_close_matches
@@ -10,11 +11,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from agent.by_model import by_model
+from agent.cli import cli
 from agent.evaluate import GIVEN, assess, evaluate, load, matches
+from agent.models.scripted import Scripted, calls, say
+from agent.settings import Settings, load_settings
 from tests.needs import shared
 from tools.diagnosis import family
-from transcripts.errors import UsageError
+from transcripts.errors import LimitReached, UsageError
+from transcripts.store import Store
 
 Json = dict[str, Any]
 
@@ -181,3 +188,52 @@ def test_an_abbreviation_is_the_same_or_another_flag(typed: str, there: str, lab
     verdict = assess(given, Flags(there))
     assert verdict["label"] == label
     assert not [change for change in verdict["changes"] if change["flag"] == there] or label == "config.misspelled_flag"
+
+
+def test_a_model_is_scored_by_what_passed_the_checks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two incidents it proposes in one what the checks take, in the other what they refuse, up to its limit."""
+    case = {
+        "complaint": "It stops at once.",
+        "launch_args": "python -m sglang.launch_server --model-path m --chunked-prefill-size 65536",
+        "flags_version": "0.5.9",
+        "evidence": ["torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."],
+        "expected": {"root_cause": "config.misspelled_flag"},
+    }
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.yaml").write_text(json.dumps(case))
+    change = {"to": "8192", "why": "w", "evidence": ["E2"]}
+    begun = [calls(("look", {})), calls(("weigh", {}))]
+    asked: list[Scripted] = []
+
+    def model(_settings: Settings, name: str, _notice: object) -> Scripted:
+        flag = ("--made-up-flag", "--chunked-prefill-size")[not asked]
+        proposed = calls(("propose", {"changes": [change | {"flag": flag}]}))
+        last = say("done [E2].") if not asked else LimitReached("the limit of 60 turns is reached.")
+        asked.append(Scripted(*begun, proposed, last, say("summed up")))
+        asked[-1].name = name
+        return asked[-1]
+
+    monkeypatch.setattr("agent.run.make_model", model)
+    settings = Settings(tmp_path / "home", load_settings("playbook").cache, "m", "http://127.0.0.1:9/v1", "")
+    scored = evaluate(load(tmp_path), judge=by_model(settings))
+    right, wrong = scored["cases"]
+    assert right["got"]["label"] == wrong["got"]["label"] != ""
+    assert [change["flag"] for change in right["got"]["changes"]] == ["--chunked-prefill-size"]
+    assert wrong["got"]["changes"] == []
+    assert {first["id"] for first, _ in Store(settings.home).heads()} == {right["session"], wrong["session"]}
+    given = str(asked[0].requests[0].messages)
+    assert "config.misspelled_flag" not in given
+
+
+def test_a_model_needs_an_endpoint_and_the_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setenv("SGLSCOUT_HOME", str(tmp_path / "home"))
+    for words, said in (
+        (["--model", "m"], "needs an endpoint"),
+        (["--model", "m", "--offline"], "exclude each other"),
+        (["--model", "from-host"], "no server"),
+    ):
+        ran = CliRunner().invoke(cli, ["eval", "cases", str(tmp_path), *words], standalone_mode=False)
+        assert isinstance(ran.exception, UsageError)
+        assert said in str(ran.exception)

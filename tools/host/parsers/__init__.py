@@ -63,7 +63,8 @@ def _read(evidence: Evidence) -> list[Fact]:
         try:
             parser(page, evidence)
         except (ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError, RecursionError):
-            _LOG.warning("%s: %s could not be read whole", evidence.id, evidence.probe, exc_info=True)
+            _LOG.warning("%s: %s could not be read whole", evidence.id, evidence.probe)
+            _LOG.debug("what stopped it", exc_info=True)
         found += page.facts
     return found
 

@@ -16,7 +16,7 @@ from tools.host.parsers.page import Page, short_lines
 from transcripts.facts import Evidence
 
 _SAMPLE: Final = re.compile(
-    r"^(?:sglang[:_])([A-Za-z_][A-Za-z0-9_:]*)(?:\{(.*)\})?\s+([+-]?(?:\d[\d.]*(?:[eE][+-]?\d+)?|Inf|NaN))(?:\s+(\d+))?\s*$"
+    r"^(?:sglang[:_])([A-Za-z_][A-Za-z0-9_:]*)(?:\{(.*)\})?\s+([+-]?(?:\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|Inf|NaN))(?:\s+(\d+))?\s*$"
 )
 _LABEL: Final = re.compile(r'([A-Za-z_]\w*)="((?:[^"\\]|\\.)*)"')
 _RANK_LABELS: Final = ("tp_rank", "pp_rank", "moe_ep_rank", "engine_type", "model_name", "dp_rank", "pid")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tools.host.parsers import parse
 from transcripts.facts import Evidence, Facts
 
@@ -128,3 +130,10 @@ def test_two_samples_in_one_text() -> None:
     assert facts.number("metric_change", "evicted_tokens_total") == 600
     assert facts.number("metric_change", "cache_hit_rate") == -0.5
     assert facts.number("request_rate", "evicted_tokens_total") == 10.0
+
+
+def test_a_line_that_only_looks_like_a_metric_is_none(caplog: pytest.LogCaptureFixture) -> None:
+    text = "sglang_version: 0.5.16\nsglang:num_running_reqs 48.0\nsglang:num_running_reqs 1.2.3\n"
+    facts = parse(Evidence("E1", "pasted", "", "h", "", 0, text))
+    assert [(fact.scope, fact.value) for fact in facts if fact.name == "metric"] == [("num_running_reqs", 48)]
+    assert caplog.records == []
