@@ -45,7 +45,9 @@ class Lever:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A change of settings with its flags and its risk; moves compose into combinations."""
+    """A change of settings with its flags and its risk; moves compose into combinations.
+
+    `unsupported` moves do not fit; of `uncertain` ones it is not known, and `why_not` says what is not."""
 
     name: str
     changes: tuple[Change, ...]
@@ -53,6 +55,7 @@ class Move:
     risk: str
     why_not: str = ""
     unsupported: bool = False
+    uncertain: bool = False
 
 
 def marked(found: list[Lever]) -> tuple[Lever, ...]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from tools.capacity import versions
+from tools.capacity.attention_dp import has_attention_dp, model_class
 from tools.capacity.budget import HEADROOM_FLOOR_GIB, fraction_sum, headroom_gib, round_fraction_down, smallest_sum
 from tools.capacity.deployment import Deployment
 from tools.capacity.host import hicache_refused
@@ -34,6 +35,20 @@ def levers(facts: Facts, catalogue_has: Callable[[str], bool] | None = None) -> 
         return scenarios.missing
     has = catalogue_has or (lambda flag: flag != "--dcp-size" or versions.has_dcp(server.version))
     return marked(Catalogue(scenarios, has).all())
+
+
+def attention_dp_unknown(server: Deployment) -> str:
+    """What is not known of DP attention for the model; empty where its class was read."""
+    if has_attention_dp(server) is not None:
+        return ""
+    name = model_class(server) or "the model's class, which no line names,"
+    return f"whether {name} has DP attention is not known: its file in srt/models of {server.version or 'SGLang'} tells"
+
+
+def _fits(outcome: Outcome, moves: tuple[Move, ...]) -> bool | None:
+    if not (outcome.gpu_fits and outcome.host_fits) or any(move.unsupported for move in moves):
+        return False
+    return None if any(move.uncertain for move in moves) else True
 
 
 def _with_dcp(dcp: int, settings: Settings) -> Settings:
@@ -130,7 +145,7 @@ class Catalogue:
         flag = "--attn-dp-size" if versions.has_attention_dp_flag(server.version) else "--enable-dp-attention"
         if shape is None or server.pp > 1 or not self._has(flag):
             return
-        if server.algorithm in ("STANDALONE", "NGRAM"):
+        if server.algorithm in ("STANDALONE", "NGRAM") or has_attention_dp(server) is False:
             return
         # Without a flag of its own DP attention takes over --dp-size, so replicas would have to go.
         if server.replicas > 1 and not versions.has_attention_dp_flag(server.version):
@@ -152,6 +167,8 @@ class Catalogue:
             lambda settings: replace(settings, dp=dp),
             "one request is limited to one rank's pool, prefixes are cached per rank, a lone request gets slower; "
             "padding of DP batches is not in this sum",
+            attention_dp_unknown(self._server),
+            uncertain=has_attention_dp(self._server) is None,
         )
 
     def _dcp(self) -> Iterator[Move]:
@@ -365,7 +382,7 @@ class Catalogue:
             prefix_factor=outcome.prefix_tokens / now.prefix_tokens if now.prefix_tokens else 0.0,
             restart=bool(moves),
             risk="; ".join(dict.fromkeys(risk for risk in risks if risk)),
-            fits=outcome.gpu_fits and outcome.host_fits and not any(move.unsupported for move in moves),
+            fits=_fits(outcome, moves),
             binds=outcome.binds,
             gpu_free_gib=outcome.gpu_free_gib,
             pool_gib=outcome.pool_gib,

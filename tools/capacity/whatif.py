@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from tools.capacity import pools, versions
+from tools.capacity.attention_dp import has_attention_dp, model_class
 from tools.capacity.deployment import Deployment
 from tools.capacity.errors import SettingRefused
 from tools.capacity.host import hicache_refused
 from tools.capacity.host_pools import kept_now
 from tools.capacity.lever import Change, Lever, Move
-from tools.capacity.levers import Catalogue
+from tools.capacity.levers import Catalogue, attention_dp_unknown
 from tools.capacity.scenario import Scenarios, Settings, divides_attention
 from tools.capacity.sums import GB, Missing
 from transcripts.facts import Facts
@@ -50,7 +51,9 @@ def what_if(
     _check(server, settings, wanted)
     final = settings
     has = catalogue_has or (lambda flag: True)
-    return Catalogue(scenarios, has).lever("as set", (Move("as set", tuple(changes), lambda _: final, ""),))
+    unknown = attention_dp_unknown(server) if final.dp not in (1, scenarios.now.dp) else ""
+    move = Move("as set", tuple(changes), lambda _: final, "", unknown, uncertain=bool(unknown))
+    return Catalogue(scenarios, has).lever("as set", (move,))
 
 
 def _apply(server: Deployment, settings: Settings, name: str, value: str) -> Settings:
@@ -104,6 +107,10 @@ def _check(server: Deployment, settings: Settings, wanted: Mapping[str, str]) ->
     if shape is not None and not divides_attention(shape, server.tp, settings.dp):
         raise SettingRefused(
             f"dp {settings.dp} does not divide tp {server.tp} and the attention heads.", "Take a divisor of tp."
+        )
+    if settings.dp not in (1, server.attention_dp) and has_attention_dp(server) is False:
+        raise SettingRefused(
+            f"{model_class(server)} has no DP attention in SGLang {server.version}.", "Leave out the dp setting."
         )
     if settings.dp > 1 and server.algorithm in ("STANDALONE", "NGRAM") and settings.speculative:
         raise SettingRefused(f"{server.algorithm} does not run with DP attention.", "Take another draft, or dp 1.")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.tools.capacity.boxes import GIB, story, under_load
-from tools.capacity import Lever, levers
+from tools.capacity import Lever, levers, what_if
+from tools.capacity.errors import SettingRefused
 from transcripts.facts import Fact, Facts
 
 
@@ -26,6 +27,26 @@ def test_dp_attention_on_the_storys_box(full: dict[str, Lever], dp: int, factor:
     lever = full[f"DP attention, dp {dp}"]
     assert round(lever.factor, 2) == factor
     assert any(entry.name == "attention_weights_repeated" for entry in lever.sums)
+
+
+def of_class(name: str, version: str = "0.5.9") -> dict[str, Lever]:
+    return of(story(*under_load(), Fact("model_class", name, "", "observed", "E5:40"), version=version))
+
+
+@pytest.mark.parametrize(("name", "version"), [("LlamaForCausalLM", "0.5.23"), ("MiniMaxM2ForCausalLM", "0.5.9")])
+def test_a_class_whose_code_has_no_dp_attention_is_offered_none(name: str, version: str) -> None:
+    assert not [lever for lever in of_class(name, version) if "DP attention" in lever]
+    with pytest.raises(SettingRefused, match=rf"{name} has no DP attention in SGLang {version}"):
+        what_if(story(Fact("model_class", name, "", "observed", "E5:40"), version=version), {"dp-size": "2"})
+
+
+def test_a_class_that_was_not_read_is_offered_dp_attention_as_not_known() -> None:
+    for name, lever in of_class("NewestForCausalLM").items():
+        if "DP attention" in name and lever.tokens:
+            assert lever.fits is None
+            assert not lever.frontier
+            assert "whether NewestForCausalLM has DP attention is not known" in lever.why_not
+    assert of_class("MiniMaxM2ForCausalLM", "0.5.11")["DP attention, dp 4"].fits
 
 
 def test_fp8_doubles_the_pool(full: dict[str, Lever]) -> None:
