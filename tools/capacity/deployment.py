@@ -328,16 +328,33 @@ class Deployment(Asked):
         return None
 
     @property
+    def process_seen(self) -> bool | None:
+        """Whether a look found the server's process; None where nobody looked for it."""
+        found = self.facts.get("running")
+        return None if found is None else str(found.value).lower() in ("true", "1", "yes")
+
+    @property
     def free_now_gib(self) -> Known | None:
-        """Free on the fullest GPU: as nvidia-smi shows it now, else as the ready line said; the smaller of the two."""
+        """Free on the fullest GPU: as nvidia-smi shows it now, else as the ready line said; the smaller of the two.
+
+        What nvidia-smi shows without the server, or above what its weights leave, is no memory that it could spare.
+        """
         found = []
-        if (free := self.lowest("gpu_free_mib")) is not None:
-            found.append(Known(free.value / 1024, free.grade, free.source))
-        elif (used := self._most_used) is not None:
-            found.append(used)
+        free = self._shown_free
+        if (
+            free is not None
+            and self.process_seen is not False
+            and not (self.after_gib and free.value > self.after_gib.value)
+        ):
+            found.append(free)
         if (ready := self.fact("free_after_boot_gib")) is not None:
             found.append(ready)
         return min(found, key=lambda known: known.value, default=None)
+
+    @property
+    def _shown_free(self) -> Known | None:
+        free = self.lowest("gpu_free_mib")
+        return self._most_used if free is None else Known(free.value / 1024, free.grade, free.source)
 
     @property
     def _most_used(self) -> Known | None:

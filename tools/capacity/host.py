@@ -157,7 +157,8 @@ def _sums(server: Deployment, here: Kept, hosted: tuple[HostPool, ...], size_gb:
 def memory_limit(server: Deployment) -> tuple[int, str, tuple[str, ...]]:
     """Bytes HiCache may take: available memory less the reserve, or the cgroup's; whichever is smaller.
 
-    What a running server already pins for HiCache is free again after a restart and counts as available.
+    What a running server already pins for HiCache is free again after a restart and counts as available; what a server
+    that is gone would pin is free already. No more than the machine has.
     """
     available, sources = _available(server)
     total = server.fact("mem_total_bytes")
@@ -175,9 +176,15 @@ def _available(server: Deployment) -> tuple[int, tuple[str, ...]]:
     available = server.fact("mem_available_bytes")
     if available is None:
         return 0, ()
+    total = server.fact("mem_total_bytes")
+    room = int(available.value) + (_pinned(server) if server.process_seen else 0)
+    return min(room, int(total.value)) if total and total.value > 0 else room, (available.source,)
+
+
+def _pinned(server: Deployment) -> int:
+    """Bytes that the start of the server pinned on this host, over its ranks."""
     pinned = server.lowest("host_pool_gb")
-    held = int(pinned.value * GB) * server.ranks_here if pinned and server.facts.get("running") else 0
-    return int(available.value) + held, (available.source,)
+    return int(pinned.value * GB) * server.ranks_here if pinned else 0
 
 
 def _cgroup(server: Deployment) -> int | None:
@@ -185,9 +192,9 @@ def _cgroup(server: Deployment) -> int | None:
     limit, used = server.fact("cgroup_limit_bytes"), server.fact("cgroup_used_bytes")
     if limit is None or limit.value <= 0:
         return None
-    pinned = server.lowest("host_pool_gb")
-    held = int(pinned.value * GB) * server.ranks_here if pinned and used else 0
-    return int(limit.value - (used.value if used else 0)) + held
+    if used is None or server.process_seen is False:
+        return int(limit.value - (used.value if used else 0))
+    return int(limit.value - used.value) + min(_pinned(server), int(used.value))
 
 
 def _own_check(server: Deployment) -> tuple[int, str]:

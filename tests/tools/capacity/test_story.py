@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.tools.capacity.boxes import story, under_load
+from tests.tools.capacity.boxes import GIB, story, under_load
 from tools.capacity import (
     Concurrency,
     HostBudget,
@@ -14,10 +14,11 @@ from tools.capacity import (
     concurrency,
     gpu_budget,
     host_budget,
+    levers,
     slots_for,
     what_if,
 )
-from transcripts.facts import Fact
+from transcripts.facts import Fact, Facts
 
 
 def host(ratio: float, available_gib: float = 396.0) -> HostBudget:
@@ -82,6 +83,44 @@ def test_a_later_version_divides_its_check_by_the_ranks() -> None:
     budget = host_budget(story(version="0.5.23"), 5.0)
     assert isinstance(budget, HostBudget)
     assert not budget.own_check_passes
+
+
+def looked(running: bool, *more: Fact, available_gib: float = 200.0) -> Facts:
+    """A start with HiCache at ratio 4, and whether its process is there."""
+    pool = Fact("host_pool_gb", 44.75, "GB", "observed", "E5:96")
+    return story(pool, Fact("running", running, "", "observed", "E1:1"), *more, available_gib=available_gib)
+
+
+def test_what_a_dead_server_would_pin_is_not_free_memory() -> None:
+    dead, alive = host_budget(looked(False), 4.0), host_budget(looked(True), 4.0)
+    assert isinstance(dead, HostBudget)
+    assert isinstance(alive, HostBudget)
+    assert dead.limit_bytes == pytest.approx(200 * GIB - 0.05 * 503 * GIB, rel=1e-6)
+    assert (dead.fits, dead.largest_ratio) == (False, 2.0)
+    assert alive.fits
+
+
+def test_no_more_host_memory_than_the_machine_has() -> None:
+    budget = host_budget(looked(True, available_gib=396.0), 4.0)
+    assert isinstance(budget, HostBudget)
+    assert budget.limit_bytes == pytest.approx(0.95 * 503 * GIB, rel=1e-6)
+    charged = (
+        Fact("cgroup_limit_bytes", 300 * GIB, "bytes", "observed", "E9"),
+        Fact("cgroup_used_bytes", 80 * GIB, "bytes", "observed", "E9"),
+    )
+    boxed = host_budget(looked(True, *charged, available_gib=396.0), 4.0)
+    assert isinstance(boxed, HostBudget)
+    assert boxed.limit_bytes == pytest.approx(0.95 * 300 * GIB, rel=1e-6)
+
+
+def test_a_gpu_without_the_server_shows_nothing_that_could_be_spared() -> None:
+    empty = [Fact("gpu_free_mib", 97247, "MiB", "observed", "E2", f"gpu{n}") for n in range(8)]
+    for facts in (looked(False, *empty), story(*empty)):
+        budget = gpu_budget(facts)
+        assert (budget.free_gib, budget.largest_fraction) == (None, None)
+        assert [one for one in budget.missing if one.facts == ("gpu_free_mib",)]
+        found = levers(facts)
+        assert not [lever for lever in found if isinstance(lever, Lever) and "fraction" in lever.name]
 
 
 def test_one_gpu_step_by_step_adds_up_to_the_card() -> None:
