@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from tools.host.recorded.figures import Boot, Figures, Server
 from tools.host.recorded.launch import Argument, at_least
-from tools.host.recorded.ledger import GIB, Ledger, Pool, kv_dtype
+from tools.host.recorded.ledger import GIB, Ledger, Pool, kv_dtype, loads_draft_first
 
 STAMP = "%Y-%m-%d %H:%M:%S"
 
@@ -63,18 +63,25 @@ class Start:
 def boot_lines(start: Start, began: datetime) -> list[Line]:
     """A whole start, up to `ready to roll` or to what stopped it."""
     clock = _Clock(began, start)
-    for step in (_arguments, _distributed, _weights):
+    draft = start.ledger.draft_pool
+    first = draft is not None and loads_draft_first(start.server.version)
+    for step in (_arguments, _distributed, _weights, *((_draft_weights,) if first else ())):
         step(start, clock)
     if not start.ledger.fits or start.server.failure == "kv_budget":
         _refused(start, clock)
         return clock.lines
     _target_pools(start, clock)
+    if draft is not None and first:
+        _pool(start, clock, draft, start.ledger.draft_pool_end)
     if start.server.failure == "oom_graph":
         _graph_failure(start, clock)
         return clock.lines
     _target_graphs(start, clock)
-    if start.ledger.draft_pool is not None:
-        _draft(start, clock, start.ledger.draft_pool)
+    if draft is not None:
+        if not first:
+            _draft_weights(start, clock)
+            _pool(start, clock, draft, start.ledger.draft_pool_end)
+        _draft_graphs(start, clock)
     _summary(start, clock)
     if not host_pool_fits(start.figures, start.arguments, start.ledger):
         _no_host_memory(start, clock)
@@ -246,12 +253,12 @@ def _target_graphs(start: Start, clock: _Clock) -> None:
         _graphs(start, clock, "", start.ledger.graph_begin, start.ledger.graph_end, start.boot.graphs_s)
 
 
-def _draft(start: Start, clock: _Clock, pool: Pool) -> None:
+def _draft_weights(start: Start, clock: _Clock) -> None:
     boot, ledger = start.boot, start.ledger
     clock.wait(0.5)
     clock.every("Init torch distributed begin." for _ in range(start.ranks))
     clock.every("Init torch distributed ends. elapsed=0.00 s, mem usage=0.00 GB" for _ in range(start.ranks))
-    clock.every(f"Load weight begin. avail mem={free:.2f} GB" for free in _free(start, ledger.graph_end))
+    clock.every(f"Load weight begin. avail mem={free:.2f} GB" for free in _free(start, ledger.draft_before_weights))
     clock.wait(boot.draft_weights_s)
     kind = "" if start.modern else "dtype=torch.bfloat16, "
     clock.every(
@@ -259,10 +266,13 @@ def _draft(start: Start, clock: _Clock, pool: Pool) -> None:
         f"avail mem={free:.2f} GB, mem usage={boot.draft_weights_gib:.2f} GB."
         for rank, free in enumerate(_free(start, ledger.draft_after_weights))
     )
-    _pool(start, clock, pool, ledger.draft_pool_end)
+
+
+def _draft_graphs(start: Start, clock: _Clock) -> None:
+    boot, ledger = start.boot, start.ledger
     if ledger.graph_sizes:
         clock.wait(1.0)
-        _graphs(start, clock, "draft ", ledger.draft_pool_end, ledger.draft_graph_end, boot.draft_graphs_s)
+        _graphs(start, clock, "draft ", ledger.draft_graph_begin, ledger.draft_graph_end, boot.draft_graphs_s)
         _graphs(start, clock, "draft extend ", ledger.draft_graph_end, ledger.draft_extend_end, boot.draft_graphs_s / 2)
 
 
@@ -369,7 +379,9 @@ def _refused(start: Start, clock: _Clock) -> None:
         ),
     )
     if start.modern:
-        least = 1 - start.ledger.after_weights / start.ledger.before_weights
+        ledger = start.ledger
+        after = ledger.after_weights if ledger.draft_pool is None else ledger.draft_after_weights
+        least = 1 - after / ledger.before_weights
         error = (
             f"ValueError: Loaded weights leave no GPU memory for the KV cache under --mem-fraction-static={fraction}. "
             f"Raise --mem-fraction-static above {least + 0.0005:.3f} (minimum viable = 1 - available/pre = "

@@ -5,7 +5,9 @@
     table    = requests * (context + 4 + draft tokens) * 4 bytes
 
 (sglang 0.5.9 srt/model_executor/model_runner_kv_cache_mixin.py:143, :149, :378, :421.) Draft weights, draft pool and
-graphs come out of the reserve, after the pool (model_runner.py:590, speculative/eagle_worker_v2.py:134).
+graphs come out of the reserve, after the pool and the target's graphs (model_runner.py:590,
+speculative/eagle_worker_v2.py:134). From 0.5.14 both models are loaded first, then both pools are made, then all graphs
+(srt/managers/scheduler.py:859), and the draft's weights and rows are in the budget.
 """
 
 from __future__ import annotations
@@ -50,13 +52,20 @@ class Ledger:
     graph_begin: float
     graph_end: float
     graph_sizes: tuple[int, ...]
+    draft_before_weights: float
     draft_after_weights: float
     draft_pool: Pool | None
     draft_pool_end: float
+    draft_graph_begin: float
     draft_graph_end: float
     draft_extend_end: float
     summary: float
     serving: float
+
+
+def loads_draft_first(version: str) -> bool:
+    """Whether the draft is loaded before any pool is made (sglang 0.5.14 srt/managers/scheduler.py:859)."""
+    return at_least(version, "0.5.14")
 
 
 def kv_element_bytes(arguments: Mapping[str, Argument]) -> int:
@@ -80,12 +89,12 @@ def build_ledger(
     element = kv_element_bytes(arguments)
     attention_tp = _whole(arguments, "tp_size", 1) // max(1, _dp(arguments))
     cell = _cell(text, attention_tp, element)
-    budgeted = cell
-    if draft is not None and at_least(server.version, "0.5.16"):
+    budgeted, first = cell, draft is not None and loads_draft_first(server.version)
+    if draft is not None and first:
         budgeted += cell // int(text["num_hidden_layers"]) * int(draft.get("num_hidden_layers", 1))
     fraction = float(str(arguments.get("mem_fraction_static") or 0.88))
     rest = boot.weights_after_gib - boot.weights_before_gib * (1 - fraction)
-    if draft is not None and at_least(server.version, "0.5.16"):
+    if first:
         rest -= boot.draft_weights_gib
     page = _whole(arguments, "page_size", 1)
     tokens = max(0, int(rest * GIB)) // budgeted
@@ -93,7 +102,7 @@ def build_ledger(
     if asked is not None:
         tokens = min(tokens, int(str(asked)))
     tokens = tokens // page * page
-    return _through(boot, arguments, text, draft, _pool(text, attention_tp, element, tokens, page), page)
+    return _through(boot, arguments, text, draft, _pool(text, attention_tp, element, tokens, page), page, first)
 
 
 def _through(
@@ -103,6 +112,7 @@ def _through(
     draft: Mapping[str, Any] | None,
     pool: Pool,
     page: int,
+    draft_first: bool,
 ) -> Ledger:
     context = _whole(arguments, "context_length", int(text.get("max_position_embeddings", 4096)))
     draft_tokens = _whole(arguments, "speculative_num_draft_tokens", 0)
@@ -111,19 +121,27 @@ def _through(
     table = int(str(asked)) if asked is not None else default
     limit = min(table // _dp(arguments) if asked is not None else pool.tokens // 2, table)
     table_gib = table * (context + 4 + draft_tokens) * 4 / GIB
-    pool_end = boot.weights_after_gib - pool.gib - table_gib - boot.pool_misc_gib
-    graph_begin = pool_end - boot.workspace_gib
+    heads_tp = _whole(arguments, "tp_size", 1) // _dp(arguments)
+    draft_pool = _pool(draft, heads_tp, kv_element_bytes(arguments), pool.tokens, page) if draft is not None else None
+    draft_weights, draft_rows = (boot.draft_weights_gib, draft_pool.gib + 0.02) if draft_pool else (0.0, 0.0)
     maximum = _whole(arguments, "cuda_graph_max_bs", 256)
     sizes = () if arguments.get("disable_cuda_graph") else tuple(graph_sizes(maximum, limit, speculative=bool(draft)))
-    graph_end = graph_begin - (boot.target_graph_gib if sizes else 0.0)
-    after_draft, draft_pool, draft_end = graph_end, None, graph_end
-    if draft is not None:
-        after_draft = graph_end - boot.draft_weights_gib
-        heads_tp = _whole(arguments, "tp_size", 1) // _dp(arguments)
-        draft_pool = _pool(draft, heads_tp, kv_element_bytes(arguments), pool.tokens, page)
-        draft_end = after_draft - draft_pool.gib - 0.02
+    pools, target_graphs = pool.gib + table_gib + boot.pool_misc_gib, boot.target_graph_gib if sizes else 0.0
+    if draft_first:
+        before_draft = boot.weights_after_gib
+        after_draft = before_draft - draft_weights
+        pool_end = after_draft - pools
+        draft_end = pool_end - draft_rows
+        graph_begin = draft_end - boot.workspace_gib
+        draft_begin = graph_end = graph_begin - target_graphs
+    else:
+        pool_end = boot.weights_after_gib - pools
+        graph_begin = pool_end - boot.workspace_gib
+        before_draft = graph_end = graph_begin - target_graphs
+        after_draft = before_draft - draft_weights
+        draft_begin = draft_end = after_draft - draft_rows
     captured = draft is not None and bool(sizes)
-    draft_graph_end = draft_end - (boot.draft_graph_gib if captured else 0.0)
+    draft_graph_end = draft_begin - (boot.draft_graph_gib if captured else 0.0)
     extend_end = draft_graph_end - (boot.draft_extend_graph_gib if captured else 0.0)
     summary = extend_end - boot.sampling_gib
     return Ledger(
@@ -138,9 +156,11 @@ def _through(
         graph_begin=graph_begin,
         graph_end=graph_end,
         graph_sizes=sizes,
+        draft_before_weights=before_draft,
         draft_after_weights=after_draft,
         draft_pool=draft_pool,
         draft_pool_end=draft_end,
+        draft_graph_begin=draft_begin,
         draft_graph_end=draft_graph_end,
         draft_extend_end=extend_end,
         summary=summary,

@@ -63,6 +63,38 @@ def test_a_host_that_killed_the_server(tmp_path: Path) -> None:
     assert journal(recording)[-1].endswith("Failed with result 'oom-kill'.")
 
 
+def _starts(line: str) -> str:
+    found = re.search(
+        r"Load weight begin|Load weight end|KV Cache is allocated|Memory pool end|Capture [a-zA-Z ]+", line
+    )
+    return found[0] if found else ""
+
+
+@pytest.mark.parametrize("version", ["0.5.14", "0.5.16", "0.5.23"])
+def test_from_0_5_14_on_both_models_are_loaded_before_a_pool_is_made(version: str, tmp_path: Path) -> None:
+    lines = [line for line in journal(copy("slots", tmp_path, server__version=version)) if " TP0]" in line]
+    steps = [
+        line for line in lines[: lines.index(next(x for x in lines if "max_total_num_tokens" in x))] if _starts(line)
+    ]
+    assert [_starts(line) for line in steps[:8]] == [
+        *("Load weight begin", "Load weight end") * 2,
+        *("KV Cache is allocated", "Memory pool end") * 2,
+    ]
+    assert all(_starts(line).startswith("Capture") for line in steps[8:])
+    free = [float(found[1]) for line in steps if (found := re.search(r"avail mem=([\d.]+) GB", line))]
+    assert free == sorted(free, reverse=True)
+    both, tokens = free[3], int(re.search(r"#tokens: (\d+)", steps[4])[1])  # type: ignore[index]
+    budget = both - free[0] * (1 - 0.88)
+    assert tokens == pytest.approx(budget * 2**30 / (70_272 * 62 / 61), rel=0.002)
+
+
+def test_before_0_5_14_the_draft_is_loaded_after_the_graphs_of_the_target(tmp_path: Path) -> None:
+    lines = [line for line in journal(copy("slots", tmp_path, server__version="0.5.13")) if " TP0]" in line]
+    loads = [index for index, line in enumerate(lines) if "Load weight begin" in line]
+    graphs = next(index for index, line in enumerate(lines) if "Capture cuda graph end" in line)
+    assert loads[0] < graphs < loads[1]
+
+
 def test_a_newer_version_prints_in_its_own_words(tmp_path: Path) -> None:
     recording = newer(tmp_path)
     lines = journal(recording)
