@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tools.capacity import pools
+from tools.capacity import pools, versions
 from tools.capacity.budget import (
     automatic_sum,
     budget_sum,
@@ -129,8 +129,22 @@ class _Ladder:
         self._down_to(
             "driver, context, communication", server.before_gib, "taken before a weight is loaded; it grows with tp"
         )
-        if server.after_gib is not None:
-            self._down_to("weights", server.after_gib, "the model itself; some parts stand whole on every rank")
+        target = server.fact("weights_after_gib", "") if self._draft_first else None
+        after = target or server.after_gib
+        if after is not None:
+            self._down_to("weights", after, "the model itself; some parts stand whole on every rank")
+        if target is not None:
+            self._down_to("draft weights", server.after_gib, "the draft model itself")
+
+    @property
+    def _draft_first(self) -> bool:
+        """Whether the draft is loaded before the pools, so that its own free memory closes the weights."""
+        server = self._server
+        return (
+            server.has_draft
+            and versions.draft_in_budget(server.version)
+            and server.fact("weights_after_gib", "draft") is not None
+        )
 
     def _pools(self) -> None:
         server = self._server
@@ -160,6 +174,12 @@ class _Ladder:
 
     def _after_pools(self) -> None:
         server = self._server
+        if self._draft_first:
+            self._draft_pool()
+            self._down_to("draft's buffers", server.fact("pool_end_gib", "draft"), "small tensors beside its pool")
+            for name in CAPTURES:
+                self._graph(name)
+            return
         target, *of_draft = CAPTURES
         self._graph(target)
         pool_end = server.fact("pool_end_gib", "draft")

@@ -133,6 +133,28 @@ def test_one_gpu_step_by_step_adds_up_to_the_card() -> None:
     assert all(step.why_not_spare for step in budget.steps)
 
 
+def test_steps_follow_the_order_in_which_the_version_takes_memory() -> None:
+    later = (
+        Fact("weights_before_gib", 21.71, "GiB", "observed", "E5:45", "draft"),
+        Fact("weights_after_gib", 20.93, "GiB", "observed", "E5:50", "draft"),
+        Fact("weights_gib", 0.78, "GiB", "observed", "E5:50", "draft"),
+        Fact("kv_pool_gib", 0.54, "GiB", "observed", "E5:75", "draft"),
+        Fact("pool_end_gib", 10.4, "GiB", "observed", "E5:70"),
+        Fact("pool_end_gib", 9.8, "GiB", "observed", "E5:80", "draft"),
+        *(
+            Fact("graph_gib", gib, "GiB", "observed", "E5:90", scope)
+            for scope, gib in (("target", 1.48), ("draft", 0.9))
+        ),
+    )
+    steps = gpu_budget(story(*later, version="0.5.16")).steps
+    sizes = {step.name: step.gib for step in steps}
+    assert sizes["weights"] == pytest.approx(94.06 - 21.7068)
+    assert sizes["draft weights"] == pytest.approx(21.7068 - 20.93)
+    assert min(sizes.values()) >= 0
+    names = [step.name for step in steps]
+    assert names.index("draft weights") < names.index("KV pool") < names.index("target graphs")
+
+
 def test_the_fraction_goes_only_as_far_as_what_is_free() -> None:
     assert gpu_budget(story()).largest_fraction == 0.89
     tight = story(*(Fact("gpu_used_mib", 95000, "MiB", "observed", "E1", f"gpu{n}") for n in range(8)))
