@@ -135,6 +135,8 @@ def _print(found: Report, everything: bool, explain: bool, svg_path: Path | None
         from tools.capacity import svg
 
         if not found.bars:
+            if found.no_picture:
+                raise UsageError(f"{found.no_picture}.", "Take more cards, larger ones, or leave out --svg.")
             raise UsageError("there is no picture without the size of the card.", "nvidia-smi of the host says it.")
         try:
             svg_path.write_text(svg(found.bars))

@@ -113,3 +113,11 @@ def has_attention_dp(server: Deployment) -> bool | None:
     if name in _WITHOUT:
         return False
     return True if server.attention_dp > 1 else None  # what runs so can
+
+
+def attention_dp_unknown(server: Deployment) -> str:
+    """What is not known of DP attention for the model; empty where its class was read."""
+    if has_attention_dp(server) is not None:
+        return ""
+    name = model_class(server) or "the model's class, which no line names,"
+    return f"whether {name} has DP attention is not known: its file in srt/models of {server.version or 'SGLang'} tells"

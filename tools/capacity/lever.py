@@ -9,6 +9,7 @@ from tools.capacity.scenario import Settings
 from tools.capacity.sums import Sum
 
 Change = tuple[str, str | None, str | None]
+AS_SET = "as set"  # the lever of what an operator named
 
 
 @dataclass(frozen=True, slots=True)

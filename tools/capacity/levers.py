@@ -7,11 +7,16 @@ from dataclasses import replace
 from functools import partial
 
 from tools.capacity import versions
-from tools.capacity.attention_dp import has_attention_dp, model_class
-from tools.capacity.budget import HEADROOM_FLOOR_GIB, fraction_sum, headroom_gib, round_fraction_down, smallest_sum
+from tools.capacity.attention_dp import attention_dp_unknown, has_attention_dp
+from tools.capacity.budget import (
+    HEADROOM_FLOOR_GIB,
+    fraction_sum,
+    headroom_gib,
+    round_fraction_down,
+)
 from tools.capacity.deployment import Deployment
 from tools.capacity.host import hicache_refused
-from tools.capacity.lever import Change, Lever, Move, marked
+from tools.capacity.lever import AS_SET, Change, Lever, Move, marked
 from tools.capacity.scenario import Outcome, Scenarios, Settings, divides_attention
 from tools.capacity.shape import Latent
 from tools.capacity.sums import GIB, MIB, Missing
@@ -35,14 +40,6 @@ def levers(facts: Facts, catalogue_has: Callable[[str], bool] | None = None) -> 
         return scenarios.missing
     has = catalogue_has or (lambda flag: flag != "--dcp-size" or versions.has_dcp(server.version))
     return marked(Catalogue(scenarios, has).all())
-
-
-def attention_dp_unknown(server: Deployment) -> str:
-    """What is not known of DP attention for the model; empty where its class was read."""
-    if has_attention_dp(server) is not None:
-        return ""
-    name = model_class(server) or "the model's class, which no line names,"
-    return f"whether {name} has DP attention is not known: its file in srt/models of {server.version or 'SGLang'} tells"
 
 
 def _fits(outcome: Outcome, moves: tuple[Move, ...]) -> bool | None:
@@ -316,9 +313,9 @@ class Catalogue:
             ratio = outcome.largest_ratio
             move = self._hicache_move(min(ratio, 8.0) if ratio >= 1 else 2.0)
             lever = self.lever(" + ".join([*(one.name for one in moves), move.name]), (*moves, move))
-            if server.fact("mem_available_bytes") is None:
+            if server.fact("mem_available_bytes") is None and lever.tokens:
                 lever = replace(lever, fits=None, why_not=_RAM_UNKNOWN)
-            elif ratio < _WORTHWHILE_RATIO:
+            elif lever.tokens and ratio < _WORTHWHILE_RATIO:
                 text = f"the host's memory allows a ratio of {ratio:g} at most: not worth it"
                 lever = replace(lever, why_not=text)
             found.append(lever)
@@ -358,8 +355,8 @@ class Catalogue:
         if outcome.gpu_fits and moves and free is not None and free < keep - 0.05:
             risks.append(f"tight: {free:.1f} GiB stay free where {keep:g} should")
         if not outcome.gpu_fits:
-            reasons.append(self._gpu_reason(outcome))
-        if not outcome.host_fits:
+            reasons.append(self._gpu_reason(outcome, whole=not moves or name == AS_SET))
+        if not outcome.host_fits and outcome.tokens:
             reasons.append(f"{outcome.host_gb:.1f} GB of host memory do not fit")
         if self._runs_into_slots(outcome, moves):
             per_pool = self._scenarios.limit_per_pool(outcome.settings, outcome.tokens_per_pool)
@@ -399,13 +396,7 @@ class Catalogue:
             and (outcome.settings.limit == self._now.settings.limit)
         )
 
-    def _gpu_reason(self, outcome: Outcome) -> str:
+    def _gpu_reason(self, outcome: Outcome, whole: bool) -> str:
         if outcome.tokens <= 0:
-            floor = smallest_sum(self._server)
-            above = (
-                f": the weights take {floor.value:.3f} of it"
-                if floor and outcome.settings.dp == self._now.settings.dp
-                else ""
-            )
-            return f"no memory is left for a pool{above}"
+            return "no memory is left for a pool" + self._scenarios.why_no_pool(outcome.settings, whole=whole)
         return f"{outcome.gpu_free_gib:.1f} GiB would stay free, {HEADROOM_FLOOR_GIB:g} at least are needed"

@@ -33,6 +33,7 @@ _OF_STEP: Final = {
     "free": "free",
 }
 _RESERVE: Final = "draft, graphs, buffers"
+_OVERFULL: Final = 1.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +49,8 @@ class Bar:
 
 
 def bars(budget: GpuBudget, now: Lever, levers: Sequence[Lever]) -> tuple[Bar, ...]:
-    """The GPU as it is, and as each lever would leave it; empty where the card is not known."""
-    if len(budget.steps) < 2:
+    """The GPU as it is, and as each lever would leave it; empty where the card is not known or is too small for it."""
+    if len(budget.steps) < 2 or too_much_gib(budget):
         return ()
     card = budget.steps[0].gib
     sizes = {name: 0.0 for name, *_ in _PARTS}
@@ -67,6 +68,15 @@ def bars(budget: GpuBudget, now: Lever, levers: Sequence[Lever]) -> tuple[Bar, .
             after[_RESERVE] = max(0.0, card - sum(after.values()))
         found.append(Bar(lever.name, _stacked(after, card)))
     return tuple(found)
+
+
+def too_much_gib(budget: GpuBudget) -> float:
+    """What all parts would take where that is more than the card has beyond any rounding, else 0: a bar of it would
+    show other sizes than the steps."""
+    if not budget.steps:
+        return 0.0
+    taken = sum(max(0.0, step.gib) for step in budget.steps[1:])
+    return taken if taken > _OVERFULL * budget.steps[0].gib else 0.0
 
 
 def _stacked(sizes: dict[str, float], card: float) -> tuple[tuple[str, float], ...]:

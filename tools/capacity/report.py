@@ -11,7 +11,7 @@ from tools.capacity.gpu import gpu_budget
 from tools.capacity.host import HostBudget, host_budget
 from tools.capacity.lever import Lever
 from tools.capacity.levers import levers
-from tools.capacity.picture import bars, terminal
+from tools.capacity.picture import bars, terminal, too_much_gib
 from tools.capacity.sums import GB, Missing, Sum
 from tools.capacity.whatif import what_if
 from transcripts.facts import Fact, Facts
@@ -53,6 +53,12 @@ class Report:
         self._ranges = [_tokens_by_name(end, settings or {}) for end in ends]
         shown = [lever for lever in self.levers[1:] if lever.frontier or lever.name == "as set"]
         self.bars = bars(self.budget, self.levers[0], shown[:6]) if self.levers else ()
+        too_much = too_much_gib(self.budget)
+        self.no_picture = (
+            f"no picture: the parts take {too_much:.2f} GiB, the card has {self.budget.steps[0].gib:.2f}"
+            if too_much
+            else ""
+        )
 
     def as_json(self) -> dict[str, Any]:
         document: dict[str, Any] = {
@@ -150,6 +156,8 @@ class Report:
                     yield from self._row(lever, width)
             yield from wrap("* the sensible frontier: nothing that fits beats it at everything", width)
         yield from terminal(self.bars, width)
+        if self.no_picture:
+            yield from wrap(self.no_picture, width)
         for one in self._lacking():
             yield from wrap(f"not known: {one.what}; to get it: {one.how}", width, subsequent_indent="  ")
         if explain:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tools.capacity import graphs, pools, versions
-from tools.capacity.budget import HEADROOM_FLOOR_GIB, budget_sum
+from tools.capacity.budget import FRACTION_STEP, HEADROOM_FLOOR_GIB, budget_sum, round_fraction_down, smallest_sum
 from tools.capacity.concurrency import slots_per_request
 from tools.capacity.deployment import Deployment
 from tools.capacity.host import memory_limit
@@ -135,7 +135,7 @@ class Scenarios:
             tokens_per_pool=tokens,
             running=None if running is None else running * groups,
             binds=binds,
-            prefix_tokens=max(total, rows * groups),
+            prefix_tokens=max(total, rows * groups) if total else 0,
             host_gb=host / GB,
             host_fits=host <= limit or not settings.hicache,
             largest_ratio=largest,
@@ -160,6 +160,24 @@ class Scenarios:
     def _no_worse(self, free: float) -> bool:
         now = self.server.free_now_gib
         return now is not None and free >= now.value - 0.06
+
+    def why_no_pool(self, settings: Settings, whole: bool) -> str:
+        """What the weights take of the fraction, and with `whole` from which one on there is a pool and what more of it
+        costs; empty where that is not summed."""
+        floor, before = smallest_sum(self.server), self.server.before_gib
+        if floor is None or before is None or settings.dp != self.server.attention_dp:
+            return ""
+        text = f": the weights take {floor.value:.3f} of it"
+        first = round_fraction_down(floor.value) + FRACTION_STEP
+        if not whole:
+            return text
+        if first + 0.01 >= 1:
+            return f"{text}, and no fraction leaves one"
+        tokens, more = (self.evaluate(replace(settings, fraction=first + up)).tokens for up in (0.0, 0.01))
+        return (
+            f"{text}; --mem-fraction-static {first:g} is the first step that leaves one, of {tokens:,} tokens, and "
+            f"each 0.01 more adds {more - tokens:,} and takes {0.01 * before.value:.2f} GiB from graphs and activations"
+        )
 
     def _groups(self, settings: Settings) -> int:
         """Pools with requests of their own; replicas stay as they are."""

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from tools.capacity import pools, versions
-from tools.capacity.attention_dp import has_attention_dp, model_class
+from tools.capacity.attention_dp import attention_dp_unknown, has_attention_dp, model_class
 from tools.capacity.deployment import Deployment
 from tools.capacity.errors import SettingRefused
 from tools.capacity.host import hicache_refused
 from tools.capacity.host_pools import kept_now
-from tools.capacity.lever import Change, Lever, Move
-from tools.capacity.levers import Catalogue, attention_dp_unknown
+from tools.capacity.lever import AS_SET, Change, Lever, Move
+from tools.capacity.levers import Catalogue
 from tools.capacity.scenario import Scenarios, Settings, divides_attention
 from tools.capacity.sums import GB, Missing
 from transcripts.facts import Facts
@@ -52,8 +52,8 @@ def what_if(
     final = settings
     has = catalogue_has or (lambda flag: True)
     unknown = attention_dp_unknown(server) if final.dp not in (1, scenarios.now.dp) else ""
-    move = Move("as set", tuple(changes), lambda _: final, "", unknown, uncertain=bool(unknown))
-    return Catalogue(scenarios, has).lever("as set", (move,))
+    move = Move(AS_SET, tuple(changes), lambda _: final, "", unknown, uncertain=bool(unknown))
+    return Catalogue(scenarios, has).lever(AS_SET, (move,))
 
 
 def _apply(server: Deployment, settings: Settings, name: str, value: str) -> Settings:

@@ -262,3 +262,28 @@ def test_nothing_known_is_said_and_nothing_guessed() -> None:
     assert document["arithmetic"] == []
     assert {"model_config", "weights_before_gib"} <= {fact for one in document["missing"] for fact in one["facts"]}
     assert list(report.text(everything=True, explain=True))
+
+
+def test_a_plan_that_fits_nowhere_names_the_fraction_from_which_on_it_would() -> None:
+    found = assume(MOE, Cards.parse("8x96"), "0.5.9", weights_gib=80.0)
+    report = Report(found.middle)
+    now = report.levers[0]
+    assert (now.tokens, now.fits) == (0, False)
+    assert "--mem-fraction-static 0.855 is the first step that leaves one, of" in now.why_not
+    assert "GiB from graphs and activations" in now.why_not
+    raised = what_if(found.middle, {"mem-fraction-static": "0.855"})
+    assert isinstance(raised, Lever)
+    assert f"of {raised.tokens:,} tokens" in now.why_not
+    copy = next(lever for lever in report.levers if lever.name.startswith("HiCache"))
+    assert (copy.fits, copy.prefix_tokens) == (False, 0)
+    assert "do not fit" not in copy.why_not
+
+
+def test_weights_larger_than_the_card_have_no_fraction_and_no_picture() -> None:
+    found = assume(MOE, Cards.parse("1x24"), "0.5.9", weights_gib=131.41)
+    report = Report(found.middle)
+    assert "no fraction leaves one" in report.levers[0].why_not
+    assert report.bars == ()
+    assert "no picture: the parts take 132.21 GiB, the card has 23.99" in list(
+        report.text(everything=False, explain=False)
+    )
