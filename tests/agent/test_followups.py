@@ -271,7 +271,7 @@ OF_OTHERS = {
         ("does hicache slow things down", ["accept length can fall", "takes minutes"]),
         ("is hicache on now?", ["--enable-hierarchical-cache is off", "switched on"]),
         ("can i get it without hicache", ["without it: "]),
-        ("what will I see in the log after restart", ["allocating … gb host memory"]),
+        ("what will I see in the log after restart", ["host memory about 44.75 gb", "each of 8 ranks"]),
         ("how long does pinning take", ["358 gb", "was not seen here"]),
     ],
 }
