@@ -27,7 +27,7 @@ def advise(case: Case, source: Source | None, wanted: Sequence[Json]) -> Advised
     actions = diagnosis.actions(label, case.facts) if label else diagnosis.Actions()
     proposed = [_of_model(row) for row in wanted] or [_of_playbook(each, case) for each in actions.changes]
     launch = advice.launch_from(case.evidence.values(), case.facts)
-    catalogue = advice.Flags.of(source) if source else None
+    catalogue = _flags_of(case, source)
     checked = advice.check(
         proposed,
         facts=case.facts,
@@ -40,7 +40,7 @@ def advise(case: Case, source: Source | None, wanted: Sequence[Json]) -> Advised
     accepted = tuple(change.row() for change in checked.accepted)
     patch = advice.patch(launch, checked.accepted, catalogue=catalogue) if launch and checked.accepted else None
     if patch is not None and catalogue is not None:
-        patch = replace(patch, notes=(*patch.notes, *_standing(checked, catalogue.version)))
+        patch = replace(patch, notes=(*patch.notes, *_unread(catalogue), *_standing(checked, catalogue.version)))
     expected = [{"what": each.what, "where": each.where} for each in actions.expected]
     watches = [
         {"metric": each.metric, "window_s": each.window_s, "better": each.better, "worse": each.worse}
@@ -62,6 +62,25 @@ def advise(case: Case, source: Source | None, wanted: Sequence[Json]) -> Advised
         stages=tuple(stage.row() for stage in stages),
         walls=tuple(_walls(case.facts, accepted, catalogue)),
     )
+
+
+def _flags_of(case: Case, source: Source | None) -> advice.Flags | None:
+    """Flags and rules of the tree; of a release whose tree is not to be had, the flags that ship."""
+    if source is not None:
+        return advice.Flags.of(source)
+    if case.located is not None or case.opened.target.get("source"):
+        return None  # another tree than the release was meant
+    return advice.Flags.shipped(case.facts.text("version"))
+
+
+def _unread(catalogue: advice.Flags) -> list[str]:
+    if catalogue.knows_rules:
+        return []
+    version = catalogue.version
+    return [
+        f"The source of sglang {version} was not to be had: the option is in the list of flags that ships, the rules of "
+        f'the code were not checked. With it at hand: sglscout check "LAUNCH COMMAND" --version {version}'
+    ]
 
 
 def _named_here(flag: str, catalogue: advice.Flags | None) -> str:

@@ -47,6 +47,7 @@ class Workbench:
     _host: Host | None = None
     _source: Source | None = None
     _trees: dict[str, Source] = field(default_factory=dict)
+    _missing: dict[str, tuple[str, str]] = field(default_factory=dict)
     _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
     _source_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -168,15 +169,22 @@ class Workbench:
             return None
 
     async def _obtain(self, version: str) -> Source:
-        """The tree of a version, or the one at `--source`; each is opened once."""
+        """The tree of a version, or the one at `--source`; each is opened once, and asked for once if it is not there."""
         from tools import source as sources
 
+        if version in self._missing:
+            raise Inconclusive(*self._missing[version])
         if version not in self._trees:
             path = self.target.get("source")
-            self._trees[version] = await sources.obtain(
-                version or None,
-                path=Path(path) if path else None,
-                cache=self.settings.cache,
-                progress=self.progress,
-            )
+            try:
+                self._trees[version] = await sources.obtain(
+                    version or None,
+                    path=Path(path) if path else None,
+                    cache=self.settings.cache,
+                    progress=self.progress,
+                )
+            except Inconclusive as error:
+                self._missing[version] = (error.message, error.hint)
+                self.progress(error.message, 0, None)
+                raise
         return self._trees[version]

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
+from tests import program
 from tests.needs import shared
-from tests.program import RECORDED, Done, sglscout
+from tests.program import RECORDED, Done, environment, sglscout
 
 Json = dict[str, Any]
 HOSTS = ("slots", "kv", "prefix", "story")
@@ -26,6 +27,19 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @cache
 def _demo(home: Path, name: str) -> Done:
     return sglscout(home, "demo", name, "--json")
+
+
+def test_without_a_package_index_the_whole_job_is_done_and_said_to_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+    monkeypatch.setenv("PIP_RETRIES", "1")
+    monkeypatch.setattr(program, "environment", lambda home: environment(home) | {"SGLSCOUT_CACHE": str(home / "none")})
+    done = sglscout(tmp_path, "demo", "slots", "--json")
+    change = _change(done.document, "--max-running-requests")
+    assert (done.exit, change and (change["to"], change["valid"]["rules"])) == (0, (72, "not checked"))
+    assert done.err.count("the package index is not reached") == 1
+    assert "the rules of the code were not checked" in " ".join(done.document["launch"]["notes"])
 
 
 def _altered(folder: Path, name: str, change: dict[str, Any]) -> Path:

@@ -54,6 +54,10 @@ class Catalogue(Protocol):
     @property
     def version(self) -> str: ...
 
+    @property
+    def knows_rules(self) -> bool:
+        """Whether the code itself is at hand, so that `rules` can tell."""
+
     def lookup(self, option: str) -> FlagInfo | None:
         """The option by any of its spellings, None when that version has none."""
 

@@ -113,7 +113,7 @@ def _flag(change: Change, case: _Case) -> Change:
     why = forbidden.reason(change.flag, "" if to is None else str(to), info)
     if why:
         raise _Refused(f"{change.flag} is left to the operator: {why}")
-    valid = Valid(case.catalogue.version, info.at, "kept")
+    valid = Valid(case.catalogue.version, info.at, "kept" if case.catalogue.knows_rules else "not checked")
     return replace(change, from_=was, to=to, valid=valid)
 
 

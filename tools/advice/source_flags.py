@@ -107,9 +107,33 @@ class Flags:
 
         return cls(source.catalogue(), problems, reads, here, lies)
 
+    @classmethod
+    def shipped(cls, version: str) -> Flags | None:
+        """Flags of a release from the catalogue that ships, where its tree is not to be had: rules are not known."""
+        from tools.source import named_here, range_of
+        from tools.source.released import catalogue_of
+
+        found = catalogue_of(version)
+        if found is None:
+            return None
+
+        def here(option: str) -> str:
+            flag = named_here(option, found)
+            return flag.name if flag is not None else ""
+
+        def lies(option: str) -> Lies | None:
+            flag = found.find(option)
+            return range_of(flag) if flag is not None else None
+
+        return cls(found, elsewhere=here, ranges=lies)
+
     @property
     def version(self) -> str:
         return self.flags.version
+
+    @property
+    def knows_rules(self) -> bool:
+        return self.problems is not None
 
     def lookup(self, option: str) -> Flag | None:
         found = self.flags.find(option)

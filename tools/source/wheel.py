@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -31,6 +32,8 @@ PLATFORMS: Final = (
     "any",
 )
 PYTHONS: Final = ("3.12", "3.10")
+BROKEN: Final = "after connection broken by"
+UNREACHED_SECONDS: Final = 15.0  # how long the client may go on trying an index that does not answer
 ELSEWHERE: Final = "Name a folder or a .whl file of that version, or another version."
 Progress = Callable[[str, int, int | None], None]
 
@@ -46,12 +49,13 @@ def released(version: str) -> str:
 def download(version: str, folder: Path, progress: Progress, stop: threading.Event) -> Path:
     """The wheel of a version, in `folder`. Raises SourceUnavailable when it is not to be had."""
     said = ""
+    progress(f"fetch sglang {version} from the package index", 0, None)
     for python in PYTHONS:
         code, said = _run([*_client(), *_arguments(version, python, folder)], version, folder, progress, stop)
         wheels = sorted(folder.glob("*.whl"))
         if code == 0 and wheels:
             return wheels[0]
-        if "No matching distribution" not in said:
+        if "No matching distribution" not in said or _unreached(said):
             break
     raise _unavailable(version, said)
 
@@ -103,12 +107,12 @@ def _run(command: list[str], version: str, folder: Path, progress: Progress, sto
         errors="replace",
         env=os.environ | {"TMPDIR": str(scratch)},
     )
-    finished = threading.Event()
-    quiet = not _tells_progress()
+    finished, broken = threading.Event(), threading.Event()
+    quiet, given_up = not _tells_progress(), time.monotonic() + UNREACHED_SECONDS
 
     def watch() -> None:
         while not finished.wait(0.1):
-            if stop.is_set():
+            if stop.is_set() or (broken.is_set() and time.monotonic() > given_up):
                 process.kill()
                 return
             if quiet and (done := _arrived(scratch)):
@@ -125,11 +129,25 @@ def _run(command: list[str], version: str, folder: Path, progress: Progress, sto
                 progress(f"sglang {version}", int(moved[1]), int(moved[2]) or None)
             else:
                 said.append(line)
+            if BROKEN in line:
+                broken.set()
+            elif moved:
+                broken.clear()
         code = process.wait()
     finally:
         finished.set()
         watcher.join()
     return code, "".join(said)
+
+
+def _unreached(said: str) -> str:
+    """Why the index was not reached, as the package client says it; empty where it was."""
+    broken = re.findall(rf"{BROKEN} '(\w+)\((.*)", said)
+    if not broken or re.search(r"from versions: (?!none)", said):
+        return ""
+    kind, rest = broken[-1]
+    why = re.search(r"\[Errno -?\d+\] ([^'\")\\]+)", rest) or re.search(r"(timed out|timeout)", rest)
+    return f"{why[1]}" if why else kind
 
 
 def _unavailable(version: str, said: str) -> SourceUnavailable:
@@ -138,6 +156,10 @@ def _unavailable(version: str, said: str) -> SourceUnavailable:
     if versions:
         near = get_close_matches(version, versions, 3, 0.5) or versions[-1:]
         return SourceUnavailable(f"the package index has no sglang {version} (near: {', '.join(near)}).", ELSEWHERE)
+    unreached = _unreached(said)
+    if unreached:
+        said = f"sglang {version} could not be fetched: the package index is not reached ({unreached})."
+        return SourceUnavailable(said, ELSEWHERE)
     if "space left" in said:
         return SourceUnavailable(f"there is no room to fetch sglang {version}.", "Run `sglscout source prune`.")
     reasons = [line.removeprefix("ERROR: ").strip() for line in said.splitlines() if "error" in line.lower()]

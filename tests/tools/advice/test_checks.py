@@ -40,6 +40,15 @@ def test_the_running_limit_passes_with_where_it_stands(flags: Flags) -> None:
     assert row["valid"]["rules"] == "kept"
 
 
+def test_without_the_tree_the_flags_that_ship_are_checked_and_the_rules_are_said_to_be_not() -> None:
+    shipped = Flags.shipped("0.5.9")
+    assert shipped is not None
+    (change,) = _check(shipped, box.flag("raise", "--max-running-requests", 72)).accepted
+    assert change.row()["valid"]["rules"] == "not checked"
+    assert "is near" in _reason(shipped, box.flag("set", "--max-runing-requests", 72))
+    assert Flags.shipped("0.0.1") is None
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

@@ -105,6 +105,19 @@ def test_a_release_that_is_not_to_be_had_says_what_else_can_be_done(tmp_path: Pa
     assert not list((tmp_path / "source").glob(".fetching-*"))
 
 
+def test_an_index_that_is_not_reached_is_said_and_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+    monkeypatch.setenv("PIP_RETRIES", "1")
+    told: list[str] = []
+
+    async def fetched() -> None:
+        await obtain("0.5.9", cache=tmp_path, progress=lambda what, _done, _whole: told.append(what))
+
+    with pytest.raises(SourceUnavailable, match=r"package index is not reached \(Connection refused\)"):
+        asyncio.run(fetched())
+    assert told == ["fetch sglang 0.5.9 from the package index"]
+
+
 def test_a_hosts_patched_line_is_what_is_cited_and_the_difference_is_told() -> None:
     released = tree("0.4.6")
     path = "srt/mem_cache/memory_pool.py"
