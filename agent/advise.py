@@ -77,10 +77,11 @@ def _unread(catalogue: advice.Flags) -> list[str]:
     if catalogue.knows_rules:
         return []
     version = catalogue.version
-    return [
-        f"The source of sglang {version} was not to be had: the option is in the list of flags that ships, the rules of "
-        f'the code were not checked. With it at hand: sglscout check "LAUNCH COMMAND" --version {version}'
-    ]
+    said = (
+        f"The source of sglang {version} was not to be had: the option is in the list of flags that ships, the rules "
+        f'of the code were not checked. With it at hand: sglscout check "LAUNCH COMMAND" --version {version}'
+    )
+    return [said]
 
 
 def _named_here(flag: str, catalogue: advice.Flags | None) -> str:

@@ -169,7 +169,7 @@ class Workbench:
             return None
 
     async def _obtain(self, version: str) -> Source:
-        """The tree of a version, or the one at `--source`; each is opened once, and asked for once if it is not there."""
+        """The tree of a version, or the one at `--source`; each is opened, or asked for in vain, once."""
         from tools import source as sources
 
         if version in self._missing:
