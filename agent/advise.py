@@ -153,6 +153,8 @@ def _arithmetic(facts: Facts, changes: Iterable[advice.Change]) -> Iterable[Json
 def _pool_factor(facts: Facts, levers: Mapping[str, Value]) -> float | None:
     """Tokens of all pools with the changes in, against now; None where that cannot be summed."""
     wanted = {flag: str(to) for flag, to in levers.items() if to is not None}
+    if levers.get("--max-total-tokens", "") is None:
+        wanted["--max-total-tokens"] = capacity.NO_CAP
     try:
         after = capacity.what_if(facts, wanted)
     except ScoutError:

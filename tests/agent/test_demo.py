@@ -270,6 +270,18 @@ def test_a_pool_that_is_enlarged_is_not_given_to_fewer_requests(home: Path, tmp_
     assert _change(document, "--max-running-requests") is None
 
 
+def test_a_typed_cap_on_tokens_is_taken_off_before_anything_else_is_traded(home: Path, tmp_path: Path) -> None:
+    copy = _with_flags(tmp_path, "slots", "--max-total-tokens 100000")
+    document = sglscout(home, "demo", "--recorded", str(copy), "--json").document
+    assert [(change["do"], change["flag"]) for change in document["changes"]] == [
+        ("remove", "--max-total-tokens"),
+        ("set", "--max-running-requests"),
+    ]
+    assert document["expected"][0]["what"] == "max_total_num_tokens above 100,000, by the sums 159,258"
+    assert "--max-total-tokens" not in document["launch"]["argv"]
+    assert any("at about 80 requests" in wall["what"] for wall in document["walls"])
+
+
 def test_traffic_without_prefixes_is_no_model_with_recurrent_state(home: Path, tmp_path: Path) -> None:
     copy = _altered(tmp_path, "prefix", {f"load.phases.{phase}.hit_rate": 0.0 for phase in range(3)})
     document = sglscout(home, "demo", "--recorded", str(copy), "--json").document

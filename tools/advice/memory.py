@@ -24,6 +24,7 @@ _DP = ("--dp-size", "--dp", "--data-parallel-size")
 _PP = ("--pp-size", "--pp", "--pipeline-parallel-size")
 _FRACTION = "--mem-fraction-static"
 _RUNNING = "--max-running-requests"
+_CAP = "--max-total-tokens"
 _LEVERS = frozenset(
     {_FRACTION, _RUNNING, "--enable-hierarchical-cache", "--hicache-ratio", "--hicache-size", "--kv-cache-dtype"}
 )
@@ -176,7 +177,7 @@ def _running(old: dict[str, str], new: dict[str, str], facts: Facts, found: Fit)
     wanted = _number(new, [_RUNNING])
     if wanted is None or wanted == _number(old, [_RUNNING]):
         return
-    pool, each = facts.number("kv_pool", ""), facts.number("tokens_per_request")
+    pool, each = _pool_tokens(old, new, facts), facts.number("tokens_per_request")
     in_effect = facts.number("running_limit")
     if in_effect is not None and wanted <= in_effect:
         return
@@ -195,6 +196,15 @@ def _running(old: dict[str, str], new: dict[str, str], facts: Facts, found: Fit)
                 _source(facts, "tokens_per_request"),
             )
         )
+
+
+def _pool_tokens(old: dict[str, str], new: dict[str, str], facts: Facts) -> float | None:
+    """Tokens of one pool as printed; where a typed cap on them goes, what the sum gives without it."""
+    if _CAP in old and _CAP not in new:
+        summed = gpu_budget(facts).sum("pool_tokens")
+        if summed is not None and "without_it" in summed.inputs:
+            return summed.inputs["without_it"]
+    return facts.number("kv_pool", "")
 
 
 def _token_factor(old: dict[str, str], new: dict[str, str]) -> float:

@@ -18,11 +18,12 @@ from tools.capacity.report import Report
 from tools.capacity.scoring import score
 from tools.capacity.shape import ModelShape
 from tools.capacity.sums import Missing, Sum
-from tools.capacity.whatif import MEMORY_LEVERS, what_if
+from tools.capacity.whatif import MEMORY_LEVERS, NO_CAP, what_if
 
 __all__ = [
     "MAX_NEW_CLIP",
     "MEMORY_LEVERS",
+    "NO_CAP",
     "Assumed",
     "Bar",
     "Card",

@@ -95,8 +95,8 @@ def tokens_sum(server: Deployment) -> Sum | None:
         tokens = pools.tokens_in(rest, cell, server.page) * server.dcp
     cap = server.number("max_total_tokens")
     if cap is not None and cap.value < tokens:
+        inputs |= {"max_total_tokens": cap.value, "without_it": float(tokens)}
         tokens, expression = int(cap.value) // server.page * server.page, "max_total_tokens"
-        inputs |= {"max_total_tokens": cap.value}
     # What the budget may be off, in tokens.
     each = (inputs["bytes_per_token"] + float(inputs.get("sliding_bytes_per_token", 0.0))) / GIB / server.dcp
     down, up = ((budget.value - (budget.low or 0.0)) / each, ((budget.high or 0.0) - budget.value) / each)
@@ -108,6 +108,16 @@ def tokens_sum(server: Deployment) -> Sum | None:
         source_line=versions.source_line(server.version, "sliding" if shape.sliding else "budget"),
         low=max(0.0, tokens - down), high=tokens + up,
     )  # fmt: skip
+
+
+def withheld_gib(server: Deployment) -> float:
+    """What a typed `--max-total-tokens` keeps from the pool per rank; it shows as free, and goes when the cap goes."""
+    found = tokens_sum(server)
+    if found is None or "without_it" not in found.inputs:
+        return 0.0
+    draft = None if versions.draft_in_budget(server.version) else server.draft_bytes_per_token
+    each = found.inputs["bytes_per_token"] + (draft.value if draft else 0.0)
+    return (found.inputs["without_it"] - found.value) * each / server.dcp / GIB
 
 
 def size_sum(server: Deployment) -> Sum | None:
@@ -216,21 +226,25 @@ def fraction_sum(server: Deployment) -> Sum | None:
     draft, cell = server.draft_bytes_per_token, server.bytes_per_token
     if draft and cell and cell.value and not versions.draft_in_budget(server.version):
         growth += draft.value / cell.value
-    spare = max(0.0, free.value - keep)
+    withheld = withheld_gib(server)
+    spare = max(0.0, free.value - withheld - keep)
     burnt = [fact for fact in server.facts.all("oom_phase") if str(fact.value) not in ("load", "pools")]
     raised = now.value if burnt else now.value + spare / growth / before.value
     value = max(now.value, round_fraction_down(raised))
     known = provenance(now, before, free)
     return Sum(
         "largest_fraction",
-        "fraction (it ran out of memory before)" if burnt else "fraction + (free - headroom) / growth / before_weights",
+        "fraction (it ran out of memory before)"
+        if burnt
+        else f"fraction + (free{' - withheld' if withheld else ''} - headroom) / growth / before_weights",
         {
             "fraction": now.value,
             "free": free.value,
             "headroom": keep,
             "growth": growth,
             "before_weights": before.value,
-        },
+        }
+        | ({"withheld": withheld} if withheld else {}),
         round(value, 4),
         "fraction",
         "estimated",

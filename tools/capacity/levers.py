@@ -13,6 +13,7 @@ from tools.capacity.budget import (
     fraction_sum,
     headroom_gib,
     round_fraction_down,
+    withheld_gib,
 )
 from tools.capacity.deployment import Deployment
 from tools.capacity.host import hicache_refused
@@ -63,12 +64,12 @@ class Catalogue:
 
     def all(self) -> list[Lever]:
         found = [self.lever("now", ())]
-        element, fraction, slots = self._element(), self._fraction(), self._slots()
+        element, fraction, slots, uncapped = self._element(), self._fraction(), self._slots(), self._uncapped()
         dps, dcps = list(self._dp()), list(self._dcp())
-        singles = [*slots, *fraction, *element, *dps, *dcps, *self._less_reserve()]
+        singles = [*slots, *uncapped, *fraction, *element, *dps, *dcps, *self._less_reserve()]
         found += [self.lever(move.name, (move,)) for move in singles]
         supported = [move for move in fraction if not move.why_not]
-        for moves in self._combinations(element, supported, dps, dcps):
+        for moves in self._combinations(element, [*uncapped, *supported], dps, dcps):
             found += self._combined(moves)
         found += self._hicache(element)
         return found
@@ -99,7 +100,23 @@ class Catalogue:
             "more requests decode at once: each one gets slower; past the pool, requests are retracted",
         )
 
+    def _uncapped(self) -> list[Move]:
+        """Without the typed cap on tokens, where it is what ends the pool."""
+        cap, shape = self._now.settings.cap, self._server.shape
+        if cap is None or shape is None or shape.sliding or not withheld_gib(self._server):
+            return []
+        return [
+            Move(
+                "no cap on tokens",
+                (("--max-total-tokens", str(cap), None),),
+                lambda settings: replace(settings, cap=None),
+                "the pool takes what the static fraction leaves: find out why the cap was typed",
+            )
+        ]
+
     def _fraction(self) -> list[Move]:
+        if withheld_gib(self._server):
+            return []  # the cap ends the pool, whatever the fraction leaves
         now = self._server.fraction
         largest = fraction_sum(self._server)
         if now is None or largest is None:

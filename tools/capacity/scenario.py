@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tools.capacity import graphs, pools, versions
-from tools.capacity.budget import FRACTION_STEP, HEADROOM_FLOOR_GIB, budget_sum, round_fraction_down, smallest_sum
+from tools.capacity.budget import (
+    FRACTION_STEP,
+    HEADROOM_FLOOR_GIB,
+    budget_sum,
+    round_fraction_down,
+    smallest_sum,
+    withheld_gib,
+)
 from tools.capacity.concurrency import slots_per_request
 from tools.capacity.deployment import Deployment
 from tools.capacity.host import memory_limit
@@ -21,7 +28,7 @@ from transcripts.facts import Grade
 class Settings:
     """What a plan sets. `limit` is the flag's value over all pools (None: as the version's default has it);
     `ratio` 0 with `size_gb` 0 is no HiCache, a size (decimal GB per rank) wins over the ratio; `freed_gib` is what a
-    lever gives back to the reserve."""
+    lever gives back to the reserve; `cap` is the typed `--max-total-tokens` of one pool, None where there is none."""
 
     fraction: float
     element: float
@@ -32,6 +39,7 @@ class Settings:
     ratio: float
     freed_gib: float = 0.0
     size_gb: float = 0.0
+    cap: int | None = None
 
     @property
     def hicache(self) -> bool:
@@ -86,7 +94,7 @@ class Scenarios:
         fraction, element = server.fraction, server.element
         tiered = server.switch("enable_hierarchical_cache")
         ratio = server.number("hicache_ratio", 2.0) if tiered else None
-        typed = server.number("max_running_requests")
+        typed, cap = server.number("max_running_requests"), server.number("max_total_tokens")
         return Settings(
             fraction=fraction.value if fraction else 0.0,
             element=element.value if element else 2.0,
@@ -96,6 +104,7 @@ class Scenarios:
             speculative=bool(server.algorithm),
             ratio=ratio.value if ratio else 0.0,
             size_gb=server.whole("hicache_size", 0) if tiered else 0,
+            cap=None if cap is None else int(cap.value),
         )
 
     def evaluate(self, settings: Settings) -> Outcome:
@@ -107,7 +116,8 @@ class Scenarios:
         layout = replace(server.layout, attn_tp=attn_tp, element=settings.element, dcp=settings.dcp)
         rest, sums = self._rest(settings, shape)
         tokens, slots = self._tokens(settings, shape, layout, rest)
-        tokens = int(tokens * self._correction + 1e-6) // layout.page * layout.page
+        tokens = int(tokens * self._correction + 1e-6)
+        tokens = min(tokens, tokens if settings.cap is None else settings.cap) // layout.page * layout.page
         groups = self._groups(settings)
         running, binds = self._running(settings, tokens, slots)
         cell = pools.full_bytes_per_token(shape, layout)
@@ -269,8 +279,14 @@ class Scenarios:
         free, before, fraction = server.free_now_gib, server.before_gib, server.fraction
         if free is None or before is None or fraction is None:
             return None
-        left = free.value + settings.freed_gib - before.value * (settings.fraction - fraction.value)
+        left = free.value + settings.freed_gib
         now, then, tokens_now = server.draft_bytes_per_token, server.draft_bytes(layout), server.pool_tokens
+        held = server.bytes_per_token
+        if tokens_now and held and withheld_gib(server):  # the pool is what is typed, not what the fraction leaves
+            cell = pools.full_bytes_per_token(shape, layout) / settings.dcp
+            left -= (cell * tokens - held.value / server.dcp * tokens_now.value) / GIB
+        else:
+            left -= before.value * (settings.fraction - fraction.value)
         if settings.speculative and now and then and tokens_now and not versions.draft_in_budget(server.version):
             left -= (then.value * tokens - now.value * tokens_now.value) / GIB
             left -= self._draft_weights_repeated(layout)

@@ -27,7 +27,9 @@ _VALUES = (
     "dp-size",
     "dcp-size",
     "max-running-requests",
+    "max-total-tokens",
 )
+NO_CAP = "none"  # as the value of max-total-tokens: the option is left out
 MEMORY_LEVERS = frozenset(f"--{name}" for name in (*_SWITCHES, *_VALUES))
 
 
@@ -64,6 +66,8 @@ def _apply(server: Deployment, settings: Settings, name: str, value: str) -> Set
         return replace(settings, element=element)
     if name in _SWITCHES:
         return _switched(settings, name)
+    if name == "max-total-tokens" and value == NO_CAP:
+        return replace(settings, cap=None)
     number = _number(name, value)
     if name == "mem-fraction-static":
         if not 0 < number < 1:
@@ -77,6 +81,7 @@ def _apply(server: Deployment, settings: Settings, name: str, value: str) -> Set
         "dp-size": lambda: replace(settings, dp=int(number)),
         "dcp-size": lambda: replace(settings, dcp=int(number)),
         "max-running-requests": lambda: replace(settings, limit=int(number)),
+        "max-total-tokens": lambda: replace(settings, cap=int(number)),
     }
     if name not in whole:
         known = ", ".join((*_VALUES, *_SWITCHES))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.tools.capacity.boxes import GIB, story, under_load
-from tools.capacity import Lever, levers, what_if
+from tools.capacity import Lever, gpu_budget, levers, what_if
 from tools.capacity.errors import SettingRefused
 from transcripts.facts import Fact, Facts
 
@@ -167,3 +167,28 @@ def test_where_the_draft_is_in_the_budget_dropping_it_enlarges_the_pool_by_itsel
     assert found["now"].tokens == 138895
     # 10.42 GiB at 70,272 bytes a token
     assert found["speculative decoding off"].tokens == pytest.approx(159209, rel=0.002)
+
+
+def test_a_typed_cap_on_tokens_is_what_ends_the_pool() -> None:
+    """0.5.9 takes the smaller of what was profiled and --max-total-tokens; what the cap keeps back shows as free."""
+    capped = (
+        Fact("flag", "100000", "", "observed", "E3:4", "--max-total-tokens"),
+        Fact("kv_pool", 100_000, "tokens", "observed", "E5:61"),
+        Fact("kv_pool", 100_000, "tokens", "observed", "E5:62", "draft"),
+        Fact("kv_pool_gib", 6.54, "GiB", "observed", "E5:61"),
+        *(Fact("gpu_free_mib", 9_687, "MiB", "observed", f"E1:{n + 2}", f"gpu{n}") for n in range(8)),
+        Fact("free_after_boot_gib", 9.6, "GiB", "observed", "E5:90"),
+    )
+    facts = story(*under_load(), *capped)
+    found = of(facts)
+    assert found["no cap on tokens"].tokens == pytest.approx(159_258, abs=60)
+    assert found["no cap on tokens"].fits
+    assert found["FP8 KV cache"].tokens == 100_000
+    assert found["FP8 KV cache + no cap on tokens"].tokens == pytest.approx(2 * 159_258, abs=120)
+    assert "larger static fraction" not in found
+    largest = gpu_budget(facts).largest_fraction
+    assert largest is not None
+    assert largest <= 0.90  # 9.6 GiB are free with the cap, 5.5 without
+    with_cap = what_if(story(*under_load()), {"max-total-tokens": "100000"})
+    assert isinstance(with_cap, Lever)
+    assert with_cap.tokens == 100_000

@@ -53,6 +53,8 @@ from tools.diagnosis.view import View
 if TYPE_CHECKING:
     from tools.capacity import Lever
 
+_CAP = "--max-total-tokens"
+_LARGEST_PAGE = 256  # tokens; a pool ends at a page
 _FEW = 100  # requests at once; where more fill the pool, too many were let in
 
 
@@ -63,23 +65,8 @@ def _few_fill_it(view: View) -> Seen | None:
 
 
 def _grow_pool(view: View) -> Actions:
-    changes = []
-    if not view.setting("--kv-cache-dtype").startswith(("fp8", "fp4", "nvfp4")):
-        # Kernels for e4m3 begin with compute capability 8.9; older cards convert e5m2.
-        old = _capability(view) < 8.9
-        changes.append(
-            step(
-                view,
-                "set",
-                "--kv-cache-dtype",
-                "fp8_e5m2" if old else "fp8_e4m3",
-                "halves the bytes per token, so about twice the tokens; check quality on this GPU first",
-            )
-        )
-    changes += _more_of_the_card(view)
-    if not changes and view.on("--enable-dp-attention"):
-        changes.append(fewer_running(view, 0.75, "fewer at once until the pool is larger"))
-    chosen, fitting = changes[:2], _fitting(view)
+    fitting = _fitting(view)
+    chosen = _without_cap(view, fitting) or _more_tokens(view)[:2]
     limit = _limit_of_larger_pool(view, chosen, fitting)
     crowd: Forbidden = (
         "raise",
@@ -105,6 +92,39 @@ def _grow_pool(view: View) -> Actions:
             ("retractions per hour", 3600, "none", "any"),
         ),
     )
+
+
+def _without_cap(view: View, fitting: list[Lever]) -> list[Proposal]:
+    """The typed cap taken off, where it is what ends the pool: the memory for more is there already."""
+    cap, pool = view.value(_CAP) if view.typed(_CAP) else None, view.number("kv_pool", "")
+    if not cap or not pool or not cap - _LARGEST_PAGE < pool <= cap:
+        return []
+    larger = next((one for one in fitting if one.flags == {_CAP} and one.factor > 1.05), None)
+    if larger is None:
+        return []
+    why = f"it ends the pool at {pool:,.0f} tokens; the static fraction leaves memory for {larger.tokens:,}"
+    return [step(view, "remove", _CAP, None, why, unit="tokens")]
+
+
+def _more_tokens(view: View) -> list[Proposal]:
+    """Smaller elements, then more of the card; fewer at once where neither is left and ranks share attention."""
+    changes = []
+    if not view.setting("--kv-cache-dtype").startswith(("fp8", "fp4", "nvfp4")):
+        # Kernels for e4m3 begin with compute capability 8.9; older cards convert e5m2.
+        old = _capability(view) < 8.9
+        changes.append(
+            step(
+                view,
+                "set",
+                "--kv-cache-dtype",
+                "fp8_e5m2" if old else "fp8_e4m3",
+                "halves the bytes per token, so about twice the tokens; check quality on this GPU first",
+            )
+        )
+    changes += _more_of_the_card(view)
+    if not changes and view.on("--enable-dp-attention"):
+        changes.append(fewer_running(view, 0.75, "fewer at once until the pool is larger"))
+    return changes
 
 
 def _fitting(view: View) -> list[Lever]:
