@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tools.source import Source
 
 Json = dict[str, Any]
+TUNED = "the operator says that it was tuned: it is left as it is"
 
 
 def advise(case: Case, source: Source | None, wanted: Sequence[Json]) -> Advised:
@@ -26,6 +27,9 @@ def advise(case: Case, source: Source | None, wanted: Sequence[Json]) -> Advised
     label = case.weighed.label if case.weighed else ""
     actions = diagnosis.actions(label, case.facts) if label else diagnosis.Actions()
     proposed = [_of_model(row) for row in wanted] or [_of_playbook(each, case) for each in actions.changes]
+    tuned = {fact.scope: fact.source for fact in case.facts.all("tuned")}
+    left = [each for each in proposed if each.flag in tuned]
+    proposed = [each for each in proposed if each.flag not in tuned]
     launch = advice.launch_from(case.evidence.values(), case.facts)
     catalogue = _flags_of(case, source)
     checked = advice.check(
@@ -49,7 +53,10 @@ def advise(case: Case, source: Source | None, wanted: Sequence[Json]) -> Advised
     stages = advice.plan_after(checked.accepted, case.facts, patch=patch, expected=expected, verify=watches)
     return Advised(
         changes=accepted,
-        refused=tuple({"what": _said(refusal.change), "reason": refusal.reason} for refusal in checked.refused),
+        refused=(
+            *({"what": _said(refusal.change), "reason": refusal.reason} for refusal in checked.refused),
+            *({"what": _said(each), "reason": f"{TUNED} [{tuned[each.flag]}]"} for each in left),
+        ),
         arithmetic=tuple(_arithmetic(case.facts, checked.accepted)),
         launch=patch.row() if patch else {},
         expected=tuple(expected),

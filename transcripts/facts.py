@@ -57,7 +57,10 @@ class Fact:
 
 
 class Facts:
-    """An immutable collection of facts in the order they were read; later ones of the same name and scope win."""
+    """An immutable collection of facts in the order they were read.
+
+    Later ones of the same name and scope win, but what somebody claims never stands over what was seen.
+    """
 
     __slots__ = ("_by_name", "_facts", "_last")
 
@@ -67,7 +70,8 @@ class Facts:
         for fact in self._facts:
             by_name.setdefault(fact.name, []).append(fact)
         self._by_name = by_name
-        self._last = {(fact.name, fact.scope): fact for fact in self._facts}
+        self._last = {(fact.name, fact.scope): fact for fact in self._facts if fact.grade == "claimed"}
+        self._last |= {(fact.name, fact.scope): fact for fact in self._facts if fact.grade != "claimed"}
 
     def __iter__(self) -> Iterator[Fact]:
         return iter(self._facts)

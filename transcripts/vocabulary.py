@@ -213,6 +213,7 @@ MEASURED: Final = {
         "x",
         "speed with something over speed without it; scope kv_dtype, store, host_cache, draft, or none",
     ),
+    "tuned": ("", "the operator says that this option was chosen with care; scope the option"),
     "working_set_tokens": ("tokens", "conversations times their length, from a sentence"),
     "bench_input_tokens": ("tokens", "prompt tokens that a benchmark sent"),
     "bench_output_tokens": ("tokens", "tokens that a benchmark had generated"),

@@ -15,6 +15,7 @@ from agent.limits import waiting
 from agent.roles.beside import look_beside
 from agent.session import Session
 from agent.tasks import Tasks
+from agent.told import not_taken
 from agent.views.words import plainly, visible
 from agent.workbench import Workbench
 from prompts import prompt
@@ -36,6 +37,7 @@ from transcripts.records import (
 
 NAMES = ("look", "weigh", "task", "compare", "propose", "calculate", "flag", "evidence", "run")
 SHOWN_LINES = 200
+OPERATORS_WORDS = "(the operator's words)"
 NOTHING_THERE = "no process, unit, container or log of it is among what was looked at"
 LONG_CHARS = 4 << 20
 T = TypeVar("T")
@@ -119,7 +121,7 @@ class _Desk:
         if COMPLAINT not in case.probes_answered():
             _take(
                 self._bench,
-                Observation(COMPLAINT, "(the operator's words)", "operator", "", None, case.complaint),
+                Observation(COMPLAINT, OPERATORS_WORDS, "operator", "", None, case.complaint),
                 emit,
             )
         await _look(self._bench, frozenset() if arguments.again else case.probes_answered(), emit)
@@ -134,6 +136,8 @@ class _Desk:
         from tools import diagnosis
 
         case = self._session.case
+        for text in not_taken(case):
+            _take(self._bench, Observation(COMPLAINT, OPERATORS_WORDS, "operator", "", None, text), emit)
         assessment = diagnosis.weigh(case.facts)
         if not sglang_found(case):  # what the operator said is no lead where there is no server
             assessment = diagnosis.Assessment(

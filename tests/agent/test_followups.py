@@ -9,14 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from agent.advise import TUNED
 from agent.case import Case
 from agent.commands.diagnose import COMPLAINT
 from agent.document import document
+from agent.found import COMPLAINT as COMPLAINT_PROBE
 from agent.grounding import commands_of
 from agent.models.playbook.followup import answered
 from agent.run import Run, start
 from agent.session import Session
 from agent.settings import Settings, load_settings
+from agent.told import states
 from agent.views import terminal
 from tests.agent.test_demo import HOSTS
 from tests.program import sglscout
@@ -324,6 +327,50 @@ def test_no_host_was_asked_for_any_of_it(talk: tuple[Settings, Session]) -> None
     _, session = talk
     probes = [record.probe for record in session.records if record.type == "evidence"]  # type: ignore[attr-defined]
     assert len(probes) == len(set(probes))
+
+
+def test_what_the_operator_tells_is_a_claim_and_is_weighed(talk: tuple[Settings, Session]) -> None:
+    before = talk[1].case.facts.get("usage_p95")
+    text, case = _ask(talk, "yes, others wait in the queue at times, and token usage is 0.99 then")
+    told = [item for item in case.evidence.values() if item.probe == COMPLAINT_PROBE]
+    assert [item.host for item in told] == ["operator", "operator"]
+    claimed = [fact for fact in case.facts.all("usage_p95") if fact.source == f"{told[-1].id}:1"]
+    assert [(fact.value, fact.grade) for fact in claimed] == [(0.99, "claimed")]
+    assert case.facts.get("usage_p95") == before  # a claim never stands over what was seen
+    assert case.weighed is not None
+    reasons = [reason for row in case.weighed.hypotheses for reason in (*row.supporting, *row.against)]
+    assert f"{told[-1].id}:1" in {source for reason in reasons for source in reason.source}
+    assert case.weighed.label == "capacity.spec_default_cap"
+    assert case.decisions[-1].whole, text
+
+
+def test_a_setting_that_the_operator_tuned_is_left_as_it_is(talk: tuple[Settings, Session]) -> None:
+    before = talk[1].case.advised
+    assert before is not None
+    assert [change["flag"] for change in before.changes] == ["--max-running-requests"]
+    _, case = _ask(talk, "we tuned max_running_requests for weeks, do not touch it")
+    assert case.advised is not None
+    assert case.advised.changes == ()
+    source = f"{list(case.evidence)[-1]}:1"
+    assert [row["reason"] for row in case.advised.refused] == [f"{TUNED} [{source}]"]
+
+
+@pytest.mark.parametrize(
+    ("words", "stated"),
+    [
+        ("yes, 48 run and others wait in the queue", True),
+        ("we see retractions under load", True),
+        ("no, the cache is full at noon", True),
+        ("requests waiting", False),
+        ("dp attention, dp 4", False),
+        ("we see retractions, what now", False),
+        ("our requests wait?", False),
+        ("we like it here", False),
+        ("it does not come up after the change, what now", False),
+    ],
+)
+def test_a_statement_is_told_from_a_question(words: str, stated: bool) -> None:
+    assert states(words) is stated
 
 
 def test_another_look_is_weighed_anew(tmp_path: Path, talk: tuple[Settings, Session]) -> None:

@@ -14,6 +14,7 @@ from agent.found import sglang_found
 from agent.model import Reply, Request
 from agent.models.playbook import answer, followup
 from agent.models.playbook.research import GO_ON
+from agent.told import states
 from tools import diagnosis
 from transcripts.records import Call
 
@@ -23,9 +24,12 @@ RESUMABLE = frozenset({"opened", "running", "interrupted"})
 def next_reply(request: Request) -> Reply:
     case = request.case
     again = followup.asks_for_another_look(case.follow_up)
-    if case.follow_up and not again:
+    tells = bool(case.follow_up) and not again and states(case.follow_up)
+    if case.follow_up and not again and not tells:
         return followup.next_reply(request)
     tried, fresh = case.tried, case.fresh
+    if tells and tried.get("weigh", 0) < fresh["said"]:
+        return _call(case, "weigh")
     if again and tried.get("look", 0) < fresh["said"]:
         call = Call(id=f"call_{case.last_seq}_look", name="look", arguments=json.dumps({"again": True}))
         return Reply(calls=(call,), finish="calls")

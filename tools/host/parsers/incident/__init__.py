@@ -20,6 +20,7 @@ from tools.host.parsers.incident import (
     messages,
     stacks,
     symptoms,
+    tuned,
 )
 from tools.host.parsers.lines import routine
 from tools.host.parsers.page import Page
@@ -62,6 +63,8 @@ def parse_text(evidence: Evidence) -> tuple[Fact, ...]:
         measured.read(page, lines, said)
         containers.read(page, lines, said)
         devices.read(page, lines, said)
+        if said == "claimed":
+            tuned.read(page, evidence.text, said)
         symptoms.read(page, _without_load(evidence.text), said)
         launch.read(page, evidence.text, everything=evidence.probe == "launch")
     return tuple(dict.fromkeys(page.facts))

@@ -169,3 +169,21 @@ def test_an_image_tag_gives_the_version_and_gigabytes_of_shared_memory_are_no_sh
     assert read(compose.format("64m")).get("symptom", "shm") is not None
     two = compose.format("32g") + "  b:\n    image: lmsysorg/sglang:v0.5.12\n"
     assert read(two).text("version") == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "options"),
+    [
+        ("--mem-fraction-static was tuned; it is slow", ["--mem-fraction-static"]),
+        ("do not touch chunked_prefill_size. Why is it slow", ["--chunked-prefill-size"]),
+        ("we set --tp and --page-size on purpose", ["--tp", "--page-size"]),
+        ("please leave schedule-policy as it is", ["--schedule-policy"]),
+        ("--mem-fraction-static was never tuned", []),
+        ("mem-fraction-static is 0.88. We tuned the rest", []),
+        ("our fine-tuned model is slow", []),
+    ],
+)
+def test_a_setting_that_was_chosen_with_care(words: str, options: list[str]) -> None:
+    facts = parse_text(Evidence("E1", "complaint", "", "operator", "", None, words))
+    assert [fact.scope for fact in facts if fact.name == "tuned"] == options
+    assert {fact.grade for fact in facts} <= {"claimed"}
