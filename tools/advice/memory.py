@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from tools.advice.change import Problem
 from tools.advice.command import FLAG
-from tools.capacity import gpu_budget
+from tools.capacity import gpu_budget, limit_that_fits
 from transcripts.facts import Facts
 
 GIB = 1 << 30
@@ -23,11 +23,12 @@ _TP = ("--tp-size", "--tp", "--tensor-parallel-size")
 _DP = ("--dp-size", "--dp", "--data-parallel-size")
 _PP = ("--pp-size", "--pp", "--pipeline-parallel-size")
 _FRACTION = "--mem-fraction-static"
+_DTYPE = "--kv-cache-dtype"
 _RUNNING = "--max-running-requests"
 _CAP = "--max-total-tokens"
-_LEVERS = frozenset(
-    {_FRACTION, _RUNNING, "--enable-hierarchical-cache", "--hicache-ratio", "--hicache-size", "--kv-cache-dtype"}
-)
+_LEVERS = frozenset({_FRACTION, _RUNNING, "--enable-hierarchical-cache", "--hicache-ratio", "--hicache-size", _DTYPE})
+# What changes the sum of GPU memory in a way that is not followed here.
+_ELSEWHERE = ("--speculative-algorithm", "--enable-dp-attention", *_DP, *_TP, *_PP)
 _KV_BYTES = {"auto": 2, "bf16": 2, "bfloat16": 2, "fp8_e4m3": 1, "fp8_e5m2": 1, "fp4_e2m1": 0.5}
 
 
@@ -181,6 +182,18 @@ def _running(old: dict[str, str], new: dict[str, str], facts: Facts, found: Fit)
     in_effect = facts.number("running_limit")
     if in_effect is not None and wanted <= in_effect:
         return
+    beside = {
+        name: new[name] for name in (_FRACTION, "--kv-cache-dtype") if new.get(name) and new[name] != old.get(name)
+    }
+    largest = limit_that_fits(facts, int(wanted), beside)
+    if largest is not None and wanted > largest and all(old.get(name) == new.get(name) for name in _ELSEWHERE):
+        found.problems.append(
+            Problem(
+                f"{_RUNNING} {wanted:g} leaves too little GPU memory free after its request table and graphs: "
+                f"at most {largest} fit",
+                _source(facts, "free_after_boot_gib"),
+            )
+        )
     if pool is None or each is None or each <= 0:
         found.missing.append("tokens of the pool and tokens per request under load (decode lines)")
         return
@@ -208,8 +221,8 @@ def _pool_tokens(old: dict[str, str], new: dict[str, str], facts: Facts) -> floa
 
 
 def _token_factor(old: dict[str, str], new: dict[str, str]) -> float:
-    was = _KV_BYTES.get(old.get("--kv-cache-dtype", "auto"))
-    now = _KV_BYTES.get(new.get("--kv-cache-dtype", "auto"))
+    was = _KV_BYTES.get(old.get(_DTYPE, "auto"))
+    now = _KV_BYTES.get(new.get(_DTYPE, "auto"))
     return was / now if was and now else 1.0
 
 

@@ -82,9 +82,12 @@ class Catalogue:
         if held is None or not self._has("--max-running-requests"):
             return []
         wanted = self._limit_for(self._now)
-        if wanted <= self._scenarios.limit_per_pool(self._now.settings, self._now.tokens_per_pool):
+        present = self._scenarios.limit_per_pool(self._now.settings, self._now.tokens_per_pool)
+        if wanted <= present:
             return []
-        return [self._limit_move(wanted, self._now.settings.dp)]
+        most = self._scenarios.limit_that_fits(self._now.settings, wanted)
+        # Where the GPUs have memory for no more than now, the row says so.
+        return [self._limit_move(most if most > present else wanted, self._now.settings.dp)]
 
     def _limit_for(self, outcome: Outcome) -> int:
         held = self._scenarios.held_per_request() or 1.0
@@ -312,7 +315,7 @@ class Catalogue:
         if plain.binds != "slots" or plain.running is None:
             return [plain]
         outcome = self._outcome(moves)
-        wanted = self._limit_for(outcome)
+        wanted = self._scenarios.limit_that_fits(outcome.settings, self._limit_for(outcome))
         if wanted <= self._scenarios.limit_per_pool(outcome.settings, outcome.tokens_per_pool):
             return [plain]
         more = self._limit_move(wanted, outcome.settings.dp)

@@ -150,7 +150,8 @@ class Scenarios:
             host_fits=host <= limit or not settings.hicache,
             largest_ratio=largest,
             gpu_free_gib=free,
-            gpu_fits=tokens > 0 and (free is None or free >= HEADROOM_FLOOR_GIB or self._no_worse(free)),
+            gpu_fits=tokens > 0
+            and (free is None or free >= HEADROOM_FLOOR_GIB or self._no_worse(free, settings, tokens)),
             pool_gib=cell / settings.dcp * tokens / GIB,
             grade=weakest(entry.grade for entry in sums),
             sums=tuple(sums),
@@ -167,9 +168,14 @@ class Scenarios:
         held = self.server.tokens_per_request
         return None if held is None else held.value
 
-    def _no_worse(self, free: float) -> bool:
-        now = self.server.free_now_gib
-        return now is not None and free >= now.value - 0.06
+    def _no_worse(self, free: float, settings: Settings, tokens: int) -> bool:
+        """Whether a server below the headroom stays as it is. A higher limit takes more: what graphs of larger batches
+        add is known to a least only."""
+        now, limit = self.server.free_now_gib, self.server.running_limit
+        raised = (
+            settings.limit is not None and limit is not None and self.limit_per_pool(settings, tokens) > limit.value
+        )
+        return now is not None and free >= now.value - 0.06 and not raised
 
     def why_no_pool(self, settings: Settings, whole: bool) -> str:
         """What the weights take of the fraction, and with `whole` from which one on there is a pool and what more of it
@@ -265,6 +271,26 @@ class Scenarios:
         if settings.speculative and now is not None and self.server.algorithm:
             return max(1, int(now.value) * self.server.limit_parts(self.server.attention_dp) // parts)
         return min(pools.default_running_limit(max(1, tokens), self.server.context_len or 1), tokens // 2)
+
+    def limit_that_fits(self, settings: Settings, wanted: int) -> int:
+        """The largest limit of one pool, up to `wanted`, that leaves the GPUs their headroom; the present one at least.
+
+        A server below the headroom already gets no more.
+        """
+        parts = self.server.limit_parts(settings.dp)
+
+        def fits(limit: int) -> bool:
+            outcome = self.evaluate(replace(settings, limit=limit * parts))
+            return outcome.gpu_fits or outcome.gpu_free_gib is None
+
+        low = min(wanted, self.limit_per_pool(self.now, self.evaluate(self.now).tokens_per_pool))
+        if fits(wanted):
+            return wanted
+        high = wanted
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if fits(middle) else (low, middle)
+        return low
 
     def _draft_weights_repeated(self, layout: pools.Layout) -> float:
         """GiB of the draft's attention weights that fewer ranks share."""

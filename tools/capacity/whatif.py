@@ -58,6 +58,25 @@ def what_if(
     return Catalogue(scenarios, has).lever(AS_SET, (move,))
 
 
+def limit_that_fits(facts: Facts, wanted: int, beside: Mapping[str, str] | None = None) -> int | None:
+    """The largest `--max-running-requests` up to `wanted` that the GPUs have memory for, with other levers `beside`.
+
+    As the flag counts, over all data-parallel ranks, and never below the limit in force: the same sum as the lever's.
+    None where memory or the model's shape is not known. Raises SettingRefused as `what_if` does.
+    """
+    server = Deployment(facts)
+    scenarios = Scenarios(server)
+    if scenarios.missing:
+        return None
+    settings = scenarios.now
+    for name, value in (beside or {}).items():
+        settings = _apply(server, settings, name.removeprefix("--"), value)
+    parts = server.limit_parts(settings.dp)
+    asked = max(1, wanted // parts)
+    most = scenarios.limit_that_fits(settings, asked)
+    return wanted if most == asked else most * parts
+
+
 def _apply(server: Deployment, settings: Settings, name: str, value: str) -> Settings:
     if name == "kv-cache-dtype":
         element = pools.element_bytes(value, server.shape.element_bytes if server.shape else 2.0)

@@ -73,11 +73,28 @@ _NO_DRAFT = (
 )
 
 
+_NO_MEMORY = "the request table and graphs of more would leave the GPUs less free memory than activations need"
+_SMALLER_POOL = (
+    "a lower --mem-fraction-static together with the higher limit",
+    "gives part of a pool that has room to the request table and graphs; `sglscout plan --set` sums the pair",
+)
+
+
 def _raise_slots(view: View) -> Actions:
+    from tools.capacity import limit_that_fits
+
     to, why = _wanted_running(view)
     limit = view.number("running_limit")
-    if limit is not None and 0 <= to - limit < _LEAST_GAIN * limit:
-        few = f"{to - limit:g} more than the {limit:g} allowed now is too little for a restart; {why}"
+    most, now = limit_that_fits(view.facts, to), (limit or 0) * view.schedulers
+    if most is not None and most < to:
+        note = f"the pool carries {to} requests ({why}), but {_NO_MEMORY}"
+        if most <= now:
+            return plan(
+                never=(("raise", "--max-running-requests", note), HICACHE_FOR_RUNNING), alternatives=(_SMALLER_POOL,)
+            )
+        to, why = most, f"{why}; the GPU memory that is free after all graphs ends at {most}"
+    if now and 0 <= to - now < _LEAST_GAIN * now:
+        few = f"{to - now:g} more than the {now:g} allowed now is too little for a restart; {why}"
         return plan(
             never=(HICACHE_FOR_RUNNING,), alternatives=((f"--max-running-requests {to}", few), _LARGER), notes=(few,)
         )
