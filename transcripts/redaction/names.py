@@ -20,7 +20,7 @@ _SECRET_NAME: Final = re.compile(
     r"|webhook|shared|session|hmac|subscription|ssh|jwt|sas|app|application|consumer|bot|license|root|user)"
     r"[_-]?key(?:[_-]?id)?|api[_-]?secrets?|secrets?|passwd|passw(?:or)?ds?|passphrase|passcode|pwd|token|credentials?|x-amz-(?:signature|credential"
     r"|security-token)|connection[_-]?string|webhook[_-]?url)"
-    r"|.*(?:secret|password|passwd|passphrase|apikey|accesskey|secretkey|authtoken|accesstoken|connectionstring)"
+    r"|.*(?:secret|password|passwort|passwd|passphrase|apikey|accesskey|secretkey|authtoken|accesstoken|connectionstring)"
     r"|.*[_-](?:pass|pat|auth|pw)|auth"
     r"|(?:.*[^a-z])?(?:ssh|db|pg|ftp|sftp|smtp|imap|user|admin|root|mysql|redis|mongo|http|svn|ldap|bmc|ipmi|mail|proxy)pass)"
     r"(?:[_-](?:\d{1,3}|base|base64|b64|data|value|raw|plain|prod|production|staging|dev|test|live|old|new|primary|secondary"
@@ -53,11 +53,11 @@ _NOT_NAMES: Final = re.compile(
     r"|video|vision|think|special|added|new|max|num|per|first|next|last"
     r"|last|draft|cached|prompt|completion|total|output|input|prefill"
     r"|decode|accept(?:ed)?|verify|swa|full|mamba|hit|out|each)[_-]?tokens?$"
-    r"|^#?[_-]?tokens$|tokens$|key[_-]?value"
+    r"|^#?[_-]?tokens$|tokens$|key[_-]?value|^(?:load|import)_credential"
 )
 _NOT_VALUES: Final = re.compile(
     r"(?i)(?:is|was|for|the|none|null|nil|true|false|yes|no|on|off|undefined|unset|empty|required|optional|disabled"
-    r"|enabled|redacted"
+    r"|enabled|redacted|expected|invalid|missing|unrecognized|ignored|deprecated|argument|not|cannot|must|requires"
     r"|str|string|int|bool|optional\[str\]|\*+|x{3,}|<[^>]{0,40}>|\[[^\]]{0,20}\]"
     r"|\$\{?[A-Za-z_]\w*\}?|\$\([^)]*\)|%[a-z]|-+|\.\.\.|)[.;,]?"
 )
@@ -66,7 +66,10 @@ EQUALS: Final = rf"\\*[\"']?{_ANSI}[ \t]*(?:=>|:=|[:=])[ \t]*{_ANSI}"
 _BETWEEN: Final = r"(?:=|[ \t]+|\0|\\0|[\"'],?\s*(?=[\"'])|[ \t]*\n[ \t]*-[ \t]+(?=[\"']))"
 
 # What may follow a secret's name, tried in order from where the name ends.
-_QUOTED_VALUE: Final = re.compile(rf"{EQUALS}[bru]?(?:\"\"(?=\")|''(?='))?{QUOTED}", re.MULTILINE)
+# The type of a string may stand before it, as a call or as an annotation.
+_STRING: Final = r"(?:Secret)?(?:[Ss]tr|String|[Bb]ytes)"
+_TYPE: Final = rf"(?:{_STRING}\(|(?:Optional\[)?{_STRING}\]?(?: \| None)? = )?"
+_QUOTED_VALUE: Final = re.compile(rf"{EQUALS}{_TYPE}[bru]?(?:\"\"(?=\")|''(?='))?{QUOTED}", re.MULTILINE)
 _BLOCK_VALUE: Final = re.compile(r"[ \t]*:[ \t]*[|>][+-]?[ \t]*\n(?P<v>[ \t]+\S[^\n]*(?:\n[ \t]+\S[^\n]*)*)")
 _BARE_VALUE: Final = re.compile(rf"{EQUALS}(?P<v>[^\s,;&)}}\]\"'«|>\\\0][^\s,;&)}}\]\"'«\\\0]{{0,8000}})")
 _FLAG_QUOTED: Final = re.compile(rf"{_BETWEEN}(?!-){QUOTED}", re.MULTILINE)
@@ -182,6 +185,8 @@ def _is_secret(name: str, value: str) -> bool:
     if value.startswith("«") or _NOT_VALUES.fullmatch(value):
         return False
     lowered = name.lower()
+    if value.isupper() and slug(value) == slug(lowered):  # as a usage message names what follows a flag
+        return False
     if _NOT_NAMES.search(lowered):
         return False
     if not re.fullmatch(r"\d", value) and ("pass" in lowered or "pwd" in lowered or "secret" in lowered):

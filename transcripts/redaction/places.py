@@ -43,7 +43,9 @@ RULES: Final = (
     _rule(
         "://", r"(?<![A-Za-z0-9])[a-z][a-z0-9+.-]{1,20}://[^\s/:@'\"«]{0,80}:(?P<v>[^\s/'\"«]{1,200})@", "url_password"
     ),
-    _rule("://", r"(?<![A-Za-z0-9])https?://(?P<v>[A-Za-z0-9_-]{20,})@", "url_token"),
+    _rule(
+        "://", r"(?<![A-Za-z0-9])https?://(?P<v>[A-Za-z0-9_-]{20,}|(?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{12,})@", "url_token"
+    ),
     _rule(
         "webhook|hooks.slack|api.telegram",
         r"(?P<v>(?<=discord\.com/api/webhooks/)[^\s\"'«]+|(?<=discordapp\.com/api/webhooks/)[^\s\"'«]"
@@ -97,6 +99,8 @@ RULES: Final = (
         r"(?<![\w-])(?P<name>pass)[ \t]*=[ \t]*[\"']?(?P<v>(?=[^\sA-Za-z]*[A-Za-z])[^\s\"'«,;&]{4,})",
     ),
     _rule("key provided", r"\b(?P<name>(?:api|access) key) provided:[ \t]*[\"']?(?P<v>[^\s\"'«]{6,}[^\s\"'«.])"),
+    _rule("ssh-keygen", r"\bssh-keygen\b[^\n]{0,200}?[ \t]-[NP][ \t]+[\"']?(?P<v>[^\s\"'«]+)", "password"),
+    _rule("--from-literal", r"--from-literal[= ][\"']?[\w.-]{1,80}=(?P<v>[^\s\"'«]+)", "password"),
     _rule("htpasswd", r"\bhtpasswd[ \t]+-\w*b\w*[ \t]+\S+[ \t]+\S+[ \t]+(?P<v>[^\s\"'«]+)", "password"),
     _rule("openssl", r"\bopenssl[ \t][^\n]{0,200}?[ \t]-k[ \t]+[\"']?(?P<v>[^\s\"'«]+)", "password"),
     _rule("pass", r"-pass(?:in|out)?[ \t]+[\"']?pass:(?P<v>[^\s\"'«]+)", "password"),
@@ -106,6 +110,24 @@ RULES: Final = (
         r"(?:name|key)\\*[\"']?[ \t]*[:=][ \t]*\\*[\"']?(?P<name>[A-Za-z0-9_.-]*"
         r"(?:key|token|secret|pass|pwd|passwd|password|credential|auth)s?(?:_id)?)\\*[\"']?[,\s]\s*\\*[\"']?value"
         r"\\*[\"']?[ \t]*[:=][ \t]*\\*[\"']?(?P<v>[^\s\"'«,}\\]+)",
+    ),
+    _rule(
+        "value",
+        r"value\\*[\"']?[ \t]*[:=][ \t]*\\*[\"']?(?P<v>[^\s\"'«,}\\]{1,8000})\\*[\"']?[,\s]\s*\\*[\"']?"
+        r"(?:name|key)\\*[\"']?[ \t]*[:=][ \t]*\\*[\"']?(?P<name>[A-Za-z0-9_.-]{0,60}"
+        r"(?:key|token|secret|pass|pwd|passwd|password|credential|auth)s?(?:_id)?)(?![\w.-])",
+    ),
+    # the columns of a table, or an arrow
+    _rule(
+        "key|token|secret|pass",
+        r"(?<![\w-])(?P<name>[A-Za-z0-9_.]{0,40}(?:api_key|api-key|secret_key|access_key|_token|_secret|password|passwd"
+        r"|passphrase))(?:[ \t]*(?:\||│|->|→)[ \t]*|\t[ \t]*| {2,})(?P<v>(?=\S*\d|\S{10})[^\s\"'«|│]{6,})"
+        r"(?=[ \t]*(?:$|[|│\r]))",
+    ),
+    _rule(
+        "set",
+        r"\b(?:setenv|set[ \t]+-[A-Za-z]{1,4})[ \t]+(?P<name>\w{0,60}(?:key|token|secret|pass|pwd|passwd|password"
+        r"|credentials?|auth))[ \t]+[\"']?(?P<v>[^\s\"'«]+)",
     ),
     _rule(
         "</",
@@ -122,6 +144,11 @@ RULES: Final = (
         r"\b(?P<name>(?:secret access|secret|access|api|private) key)[ \t]*[:=][ \t]*[\"']?(?P<v>[^\s\"'«,;]{6,})",
     ),
     # prompts, and what people write
+    _rule(
+        "key|password|passphrase|passcode",
+        r"\b(?P<name>(?:api|access|secret)[ _-]key|password|passphrase|passcode)[ \t]+(?P<q>[\"'`])"
+        r"(?P<v>[^\s\"'`«]{6,})(?P=q)",
+    ),
     _rule(
         "password|passphrase|passcode",
         r"\b(?:password|passphrase|passcode)[ \t]+(?:for|of)[ \t]+(?:[a-z ]{0,20}'[^'\n]*'|\"[^\"\n]*\"|[^:\n]{1,60})"

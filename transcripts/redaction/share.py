@@ -14,9 +14,10 @@ from transcripts.redaction.found import Found
 
 _PUBLIC: Final = frozenset(
     {
-        "huggingface.co", "github.com", "raw.githubusercontent.com", "docker.io", "docs.sglang.ai",
-        "sglang.ai",
-        "docs.nvidia.com", "nvidia.com", "pytorch.org", "arxiv.org", "modelscope.cn", "localhost", "example.com",
+        "huggingface.co", "github.com", "raw.githubusercontent.com", "docker.io", "sglang.ai",
+        "nvidia.com", "nvcr.io", "ghcr.io", "quay.io", "pypi.org", "pythonhosted.org", "freedesktop.org", "kernel.org",
+        "debian.org", "ubuntu.com", "sglang.io", "vllm.ai",
+        "pytorch.org", "arxiv.org", "modelscope.cn", "localhost", "example.com",
     }
 )  # fmt: skip
 _ROLE: Final = (
@@ -37,8 +38,22 @@ _DOMAIN: Final = re.compile(
     r"|compute)"
     r"(?:\.[A-Za-z0-9-]{2,63})*)(?![\w-])"
 )
+_TOP: Final = (
+    r"com|net|org|io|ai|cn|de|eu|uk|fr|es|it|pl|se|no|fi|jp|kr|tw|hk|sg|in|us|ca|br|au|ch|at|nl|be|ru"
+    r"|cloud|tech|edu|gov"
+)
+_FULL_NAME: Final = re.compile(
+    rf"(?<![\w./@-])(?P<v>(?:[a-z0-9-]{{1,63}}\.){{1,6}}[a-z0-9-]{{0,62}}[a-z][a-z0-9-]{{0,62}}\.(?:{_TOP}))(?![\w-]|\.\w)"
+)
+_SHELL_USER: Final = re.compile(
+    r"^(?:\([\w.-]+\) )?\[?(?P<v>[a-z_][\w.-]{0,31})(?=@[\w.-]+[: ][^\n]{0,80}[#$%](?: |$))", re.MULTILINE
+)
+_SHELL_HOST: Final = re.compile(
+    r"^(?:\([\w.-]+\) )?\[?[a-z_][\w.-]{0,31}@(?P<v>[\w.-]+)(?=[: ][^\n]{0,80}[#$%](?: |$))", re.MULTILINE
+)
 _NETLOC: Final = re.compile(
-    r"(?P<scheme>(?<![A-Za-z])(?:https?|ftp|wss?))(?=://(?!«|127\.|0\.0\.0\.0"
+    r"(?<![A-Za-z0-9+.-])(?!(?:file|unix|ipc|npipe|docker|docker-pullable|containerd|cri-o|podman|s3a?|gs|oss|cos|hdfs"
+    r"|abfss?|obs|tos|hf|about|data)://)(?P<scheme>[A-Za-z][A-Za-z0-9+-]{1,20})(?=://(?!«|127\.|0\.0\.0\.0"
     r"|localhost|\[::1?\]))://(?:[^\s/@'\"«»]{1,200}@)?(?P<v>[A-Za-z0-9._-]+)?"
 )
 _MARKDOWN: Final = re.compile(r"\]\((?P<v>(?:https?|hxxps?|ftp|file|data|javascript):[^)\s]*)", re.IGNORECASE)
@@ -61,6 +76,12 @@ _HOST_KEY: Final = re.compile(
     r"\b(?:host_?name|static hostname|node_?name|nodename|peer_?host"
     r"|master_addr)['\"]?\s*[:=]\s*['\"]?(?P<v>[A-Za-z][\w.-]{2,})",
     re.IGNORECASE,
+)
+_HOST_LABEL: Final = re.compile(
+    r"\bhost['\"]?[ \t]*[:=][ \t]*['\"]?(?P<v>(?=[A-Za-z_]*[\d.-])[A-Za-z][\w.-]{2,})", re.IGNORECASE
+)
+_RENDEZVOUS: Final = re.compile(
+    r"[_-]init[_-]addr['\"]?(?:[ \t]*[:=][ \t]*|[ \t\0\n]+)['\"]?(?P<v>[A-Za-z][\w.-]{2,})(?=:\d)", re.IGNORECASE
 )
 _UUID: Final = re.compile(
     r"(?<![\w-])(?P<v>(?:GPU-|MIG-(?:GPU-)?)?[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]"
@@ -91,8 +112,13 @@ _PATTERNS: Final = (
     ("host", _SYSLOG, 6),
     ("host", _DOMAIN, 6),
     ("host", _HOST_KEY, 6),
+    ("host", _HOST_LABEL, 6),
+    ("host", _RENDEZVOUS, 6),
     ("host", _HOST, 0),
+    ("host", _FULL_NAME, 6),
     ("host", _SSH_HOST, 0),
+    ("host", _SHELL_HOST, 6),
+    ("user", _SHELL_USER, 0),
     ("user", _SSH_USER, 0),
     ("mac", _MAC, 0),
     ("mail", _MAIL, 0),
@@ -117,7 +143,12 @@ def _names_someone(kind: str, value: str, *, listed: bool) -> bool:
     if kind == "user":
         return value.lower() not in _NOT_USERS
     if kind == "host":
-        return value.lower() not in _NOT_HOSTS and not value.endswith(".py") and (not listed or _is_host(value))
+        return (
+            value.lower() not in _NOT_HOSTS
+            and not _is_public(value)
+            and not value.endswith(".py")
+            and (not listed or _is_host(value))
+        )
     return True
 
 
@@ -131,10 +162,13 @@ def defang(text: str) -> str:
 def _netlocs(text: str) -> Iterator[Found]:
     for found in _NETLOC.finditer(text):
         host = (found["v"] or "").rstrip(".")
-        known = any(host == name or host.endswith(f".{name}") for name in _PUBLIC)
-        if host and not known and not _loopback(host):
+        if host and not _is_public(host) and not _loopback(host):
             start = found.start("v")
             yield Found(start, start + len(host), "host", "." in host or "-" in host)
+
+
+def _is_public(host: str) -> bool:
+    return any(host == name or host.endswith(f".{name}") for name in _PUBLIC)
 
 
 def _addresses(text: str) -> Iterator[Found]:

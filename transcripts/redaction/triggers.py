@@ -126,6 +126,8 @@ TRIGGERS: Final = (
     "mongo",
     "ldapsearch",
     "masterauth",
+    "value:",
+    'value"',
     "-stdin",
     "sudo -s",
     "ipmi",
