@@ -60,7 +60,7 @@ def check(command: str | None, version: str | None, host: str | None, path: Path
     text = sys.stdin.read() if command == "-" else command
     launch = parse_launch(_words(text), catalogue)
     front = front_of(source) if source is not None and launch.serve else None
-    found = checked(launch, catalogue, rules, front)
+    found = checked(launch, catalogue, rules, front, source)
     local = differs(source) if source is not None else ()
     if as_json:
         document: dict[str, Any] = {"version": catalogue.version, "problems": [each.document() for each in found]}
@@ -170,17 +170,16 @@ def upgrade(before: str, after: str, command: str | None, as_json: bool) -> int:
     """Show what changes from version BEFORE to version AFTER, for all flags or for one command."""
     from tools.source import parse_launch
     from tools.source.pools import pool_notes
-    from tools.source.upgrade import compare, for_command
+    from tools.source.upgrade import Known, compare, for_command
 
-    old, _, old_source = known(before, None)
-    new, new_rules, new_source = known(after, None)
-    result = compare(old, new)
+    old, new = Known(*known(before, None)), Known(*known(after, None))
+    result = compare(old.catalogue, new.catalogue)
     problems: tuple[Problem, ...] = ()
     if command is not None:
         words = _words(command)
-        _, problems = for_command(words, old, new, result, new_rules)
-        if old_source is not None and new_source is not None:
-            problems += asyncio.run(pool_notes(parse_launch(words, old), old_source, new_source))
+        _, problems = for_command(words, old, new, result)
+        if old.source is not None and new.source is not None:
+            problems += asyncio.run(pool_notes(parse_launch(words, old.catalogue), old.source, new.source))
     if as_json:
         print_document(
             {

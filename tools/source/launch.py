@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from tools.source.begun import begun_in
 from tools.source.catalogue import Dynamic, Flag, FlagCatalogue
 from tools.source.foreign import FOREIGN
+from tools.source.later import refused_later
 from tools.source.renames import named_here
 from tools.source.rule_scan import CALLED, Rule
 from tools.source.serve import CLI, MODEL, Front, front_of
@@ -143,18 +144,24 @@ def _values(words: list[str], place: int, nargs: str | int | None) -> tuple[tupl
 def check_command(command: str | Sequence[str], source: Source) -> tuple[Problem, ...]:
     """What is wrong with a launch command in this version, errors first. Raises UsageError, SourceUnavailable."""
     launch = parse_launch(command, source.catalogue())
-    return check(launch, source.catalogue(), source.handler_rules(), front_of(source) if launch.serve else None)
+    front = front_of(source) if launch.serve else None
+    return check(launch, source.catalogue(), source.handler_rules(), front, source)
 
 
 def check(
-    launch: Launch, catalogue: FlagCatalogue, rules: Sequence[Rule], front: Front | None = None
+    launch: Launch,
+    catalogue: FlagCatalogue,
+    rules: Sequence[Rule],
+    front: Front | None = None,
+    source: Source | None = None,
 ) -> tuple[Problem, ...]:
-    """The same for a command already read; without rules and `front` where only a catalogue is to be had."""
+    """The same for a command already read; without rules, `front` and tree where only a catalogue is to be had."""
     found = _front(launch, catalogue, front) if front is not None else []
     own = front.options if front is not None else frozenset()
     launch = replace(launch, unknown=tuple(each for each in launch.unknown if each[0] not in own))
     found += [*_names(launch, catalogue), *_given(launch, catalogue), *_missing(launch, catalogue)]
     found += _rules(launch, catalogue, rules)
+    found += _later(launch, catalogue, source) if source is not None else []
     order = {"error": 0, "warning": 1, "note": 2}
     return tuple(sorted(found, key=lambda problem: order[problem.severity]))
 
@@ -314,6 +321,16 @@ def _rules(launch: Launch, catalogue: FlagCatalogue, rules: Sequence[Rule]) -> l
             found.append(Problem("override", severity, name, said, at=rule.at, quote=rule.quote))
             _apply(rule, values, changed)
     return found
+
+
+def _later(launch: Launch, catalogue: FlagCatalogue, source: Source) -> list[Problem]:
+    """What is refused once the server runs, of values that are typed: what it would change is not weighed."""
+    values, given = values_of(launch, catalogue)
+    return [
+        Problem("rule", "error", _first_name({each.flag}, catalogue), each.why, at=each.at, quote=each.quote)
+        for each in refused_later(values, source)
+        if each.flag in given
+    ]
 
 
 def _dispatched(launch: Launch, catalogue: FlagCatalogue, rules: Sequence[Rule]) -> dict[str, str]:

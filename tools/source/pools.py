@@ -10,6 +10,7 @@ from typing import Final
 
 from tools.source.launch import Launch, Problem
 from tools.source.source import Source
+from tools.source.upgrade import order_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,8 @@ class Mark:
     flags: tuple[str, ...]
     pool: str
     says: str
+    since: str  # the first release in which it is different from those before
+    unless: frozenset[str] = frozenset()  # values of these flags with which it does not matter
 
 
 MARKS: Final = (
@@ -30,6 +33,8 @@ MARKS: Final = (
         ("speculative_algorithm", "speculative_draft_model_path"),
         "KV pool",
         "draft weights and the draft KV pool are paid from the memory for KV: the same flags give a smaller KV pool",
+        "0.5.14",
+        frozenset({"NGRAM"}),  # has no draft model
     ),
     Mark(
         r"host memory should be larger than the device memory",
@@ -37,6 +42,7 @@ MARKS: Final = (
         ("enable_hierarchical_cache", "hicache_ratio", "hicache_size"),
         "host pool",
         "the server refuses to start unless the host pool is larger than the device pool",
+        "0.5.15",
     ),
     Mark(
         r"def _cgroup_memory_headroom",
@@ -44,6 +50,7 @@ MARKS: Final = (
         ("enable_hierarchical_cache", "hicache_ratio", "hicache_size"),
         "host pool",
         "the check of free host memory divides by ranks and heeds cgroup limits",
+        "0.5.21",
     ),
     Mark(
         r"min\(requested_per_worker, token_capacity // 2\)",
@@ -51,6 +58,7 @@ MARKS: Final = (
         ("max_running_requests",),
         "request pool",
         "a given --max-running-requests is cut to half the tokens of the KV pool",
+        "0.5.14",
     ),
 )
 
@@ -61,16 +69,22 @@ async def pool_notes(launch: Launch, old: Source, new: Source) -> tuple[Problem,
     found: list[Problem] = []
     for mark in MARKS:
         asked = [given[dest] for dest in mark.flags if dest in given]
-        if not asked:
+        if not asked or not mark.unless.isdisjoint(launch.value(dest) or "" for dest in mark.flags):
             continue
         before = (await old.search(mark.pattern, globs=mark.globs, limit=1)).hits
         after = (await new.search(mark.pattern, globs=mark.globs, limit=1)).hits
         if bool(before) != bool(after):
             hit = (after or before)[0]
-            said = f"from {new.version} on" if after else f"no longer in {new.version}"
-            said = f"{mark.pool}, {said} (compared with {old.version}): {mark.says}"
+            said = f"{mark.pool}, {_when(mark, bool(after), old, new)}: {mark.says}"
             tree = "" if after else f" of {old.version}"
             found.append(
                 Problem("pool", "warning", asked[0], said, at=f"{hit.path}:{hit.line}{tree}", quote=hit.text.strip())
             )
     return tuple(found)
+
+
+def _when(mark: Mark, there: bool, old: Source, new: Source) -> str:
+    """The release that changed it where that lies between the two, else only which of them has it."""
+    if order_of(old.version) < order_of(mark.since) <= order_of(new.version):
+        return f"from {mark.since} on" if there else f"no longer from {mark.since} on"
+    return f"in {new.version}, not in {old.version}" if there else f"in {old.version}, not in {new.version}"

@@ -90,10 +90,24 @@ class _Place:
 
 
 class Scanner:
-    """Finds the rules of one file. `names` are destinations and record fields."""
+    """Finds the rules of one file. `names` are destinations and record fields.
 
-    def __init__(self, path: str, lines: list[str], names: frozenset[str], record_class: str = "ServerArgs") -> None:
+    `outside` tells that the file is no handler: objects there keep a flag's value under its own name
+    (`self.page_size`, `self.model_runner.page_size`), and what they make of it is a rule too.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        lines: list[str],
+        names: frozenset[str],
+        record_class: str = "ServerArgs",
+        *,
+        outside: bool = False,
+    ) -> None:
         self.path = path
+        self.outside = outside
+        self.copied: dict[str, set[str]] = {}
         self.lines = lines
         self.names = names
         self.record_class = record_class
@@ -106,6 +120,8 @@ class Scanner:
 
     def scan(self, tree: ast.Module) -> list[Rule]:
         """Every rule of the file, in the order of its lines."""
+        if self.outside:
+            self.copied = self._copied(tree)
         for node in tree.body:
             match node:
                 case ast.Assign(targets=[ast.Name(id=name)], value=value) if name.isupper():
@@ -132,7 +148,18 @@ class Scanner:
             self._own = own
             if any("register" in _dotted(_callee(each)) for each in node.decorator_list):
                 self.calls.append(CallSite(node.name, "__registry__", (), ()))
-            self._body(node.body, _Place(node.name, _registered_for(node)))
+            self._body(node.body, _Place(node.name, _registered_for(node), local=dict(self.copied)))
+
+    def _copied(self, tree: ast.Module) -> dict[str, set[str]]:
+        """Attributes of `self` that are given a flag's value as it is, anywhere in the file."""
+        found: dict[str, set[str]] = {}
+        for node in ast.walk(tree):
+            match node:
+                case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)], value=value):
+                    flag = self._flag(value)
+                    if flag is not None:
+                        found.setdefault(f"self.{name}", set()).add(flag)
+        return found
 
     def _body(self, body: list[ast.stmt], place: _Place) -> None:
         start = len(self.rules)
@@ -144,7 +171,8 @@ class Scanner:
         self.rules[start:] = _joined(self.rules[start:])
 
     def _statement(self, statement: ast.stmt, place: _Place) -> None:
-        self._note_calls(statement, place)
+        if not self.outside:
+            self._note_calls(statement, place)
         match statement:
             case ast.If(test=test, body=body, orelse=other):
                 self._body(body, place.under(test))
@@ -176,9 +204,11 @@ class Scanner:
         match statement:
             case ast.For(body=body) | ast.While(body=body) | ast.With(body=body):
                 self._body(body, place.same())
-            case ast.Try(body=body, orelse=other, finalbody=final):
+            case ast.Try(body=body, handlers=handlers, orelse=other, finalbody=final):
                 for part in (body, other, final):
                     self._body(part, place.same())
+                for handler in handlers:
+                    self._body(handler.body, place.under(_failed(body)))
             case ast.FunctionDef(body=body):
                 self._body(body, place.same(apart=True))
 
@@ -202,11 +232,17 @@ class Scanner:
         self.calls.append(CallSite(callee, place.function, conditions, tuple(sorted(flags))))
 
     def _assignment(self, target: ast.expr, value: ast.expr, statement: ast.stmt, place: _Place) -> None:
+        if isinstance(target, ast.Tuple):
+            for each, part in zip(target.elts, _parts(value, len(target.elts)), strict=True):
+                self._assignment(each, part, statement, place)
+            return
         changed = self._flag(target)
         if changed is None and isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant):
             key = target.slice.value
             known = isinstance(key, str) and key in self.names and isinstance(target.value, ast.Name)
             changed = str(key) if known else None
+        if changed is None and self.outside:
+            changed = self._made_of_itself(target, value, place)
         if changed is not None and self.text(value) != changed:
             self._add("override", f"{changed} = {self.text(value)}", statement, place, (changed,), value)
         name = _dotted(target)
@@ -214,6 +250,14 @@ class Scanner:
             before = place.local.get(name, set()) if place.guards else set()
             place.local[name] = self.flags_in(value, place.local) | before
             place.defined[name] = value
+
+    def _made_of_itself(self, target: ast.expr, value: ast.expr, place: _Place) -> str | None:
+        """The flag whose value an object keeps under its name, but not as it is (`self.x = min(args.x, 8)`)."""
+        match target:
+            case ast.Attribute(value=ast.Name(id="self"), attr=name) if "_" in name and name in self.names:
+                if self._flag(value) is None and name in self.flags_in(value, place.local):
+                    return name
+        return None
 
     def _table(self, table: ast.Dict, statement: ast.stmt, place: _Place) -> None:
         """Overrides that a hook hands back as a dictionary of fields."""
@@ -325,6 +369,8 @@ class Scanner:
             return node.attr if record or (receiver.id != "self" and node.attr.count("_") >= 1) else None
         if isinstance(receiver, ast.Attribute) and receiver.attr in RECORDS:
             return node.attr
+        if isinstance(receiver, ast.Attribute) and self.outside and _dotted(receiver).startswith("self."):
+            return node.attr if "_" in node.attr else None
         if isinstance(receiver, ast.Call) and _dotted(receiver.func).startswith("get_"):
             return node.attr
         return None
@@ -370,6 +416,20 @@ _OPPOSITE: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
 def _locals_in(node: ast.AST) -> list[str]:
     """Names and attributes of self in an expression, in order."""
     return [_dotted(each) for each in ast.walk(node) if isinstance(each, (ast.Name, ast.Attribute)) and _dotted(each)]
+
+
+def _parts(value: ast.expr, count: int) -> list[ast.expr]:
+    """What each of several targets is given."""
+    if isinstance(value, ast.Tuple) and len(value.elts) == count:
+        return value.elts
+    return [ast.Subscript(value, ast.Constant(number), ast.Load()) for number in range(count)]
+
+
+def _failed(body: list[ast.stmt]) -> ast.expr:
+    """What must have happened for an exception to be handled: `fails(…)`, by the first statement that was tried."""
+    value = getattr(body[0], "value", None)
+    tried = value if isinstance(value, ast.expr) else ast.Name("it", ast.Load())
+    return ast.Call(ast.Name("fails", ast.Load()), [tried], [])
 
 
 def _leaves(body: list[ast.stmt]) -> bool:

@@ -141,7 +141,7 @@ def about(family: Family, handlers: list[Rule], elsewhere: list[Rule]) -> tuple[
         return near, order[rule.kind], rule.path, rule.line
 
     chosen = {
-        (rule.path, rule.line, rule.kind): rule
+        (rule.path, rule.line, rule.kind, rule.sets): rule
         for rule in (*handlers, *elsewhere)
         if not family.all.isdisjoint(rule.flags)
     }
@@ -164,7 +164,7 @@ class Follower:
             module = self._modules.by_path(path)
             if module is None:
                 continue
-            scanner = Scanner(path, _lines(self._modules, path), self._names)
+            scanner = Scanner(path, _lines(self._modules, path), self._names, outside=True)
             found += [rule for rule in scanner.scan(module.tree) if not self._family.all.isdisjoint(rule.flags)]
             found += self._flows(module, scanner)
         return found
@@ -181,7 +181,7 @@ class Follower:
             ]
             carried: dict[int | str, set[str]] = {}
             for place, value in handed:
-                flags = scanner.flags_in(value, {}) & self._family.all
+                flags = scanner.flags_in(value, scanner.copied) & self._family.all
                 if flags and not isinstance(value, ast.Lambda):
                     carried[place] = flags
             if carried:
@@ -198,18 +198,12 @@ class Follower:
             owner, constructor = self._constructor(callee)
             if constructor is None or owner is None:
                 break
-            names = [each.arg for each in (*constructor.args.posonlyargs, *constructor.args.args)][1:]
-            names_all = set(names) | {each.arg for each in constructor.args.kwonlyargs}
-            tainted = {
-                (names[place] if isinstance(place, int) else place): flags
-                for place, flags in carried.items()
-                if (place < len(names) if isinstance(place, int) else place in names_all)
-            }
+            tainted = _by_name(constructor, carried)
             if not tainted:
                 break
             scanner = Scanner(owner.module.path, _lines(self._modules, owner.module.path), self._names)
             found += scanner.function(constructor, tainted)
-            found += self._methods(owner, constructor, scanner)
+            found += self._methods(owner, constructor, scanner, tainted)
             if depth < HOPS_LIMIT:
                 for inner in _calls_in(constructor):
                     onward = self._passed_on(inner, tainted)
@@ -223,12 +217,19 @@ class Follower:
             callee = base
         return found
 
-    def _methods(self, owner: ClassRef, constructor: ast.FunctionDef, scanner: Scanner) -> list[Rule]:
-        """What methods that a constructor calls do with the attributes it filled."""
-        called = {name for call in _calls_in(constructor) if (name := _method_of_self(call))}
-        own = [each for each in owner.node.body if isinstance(each, ast.FunctionDef) and each.name in called]
+    def _methods(
+        self, owner: ClassRef, constructor: ast.FunctionDef, scanner: Scanner, tainted: dict[str, set[str]]
+    ) -> list[Rule]:
+        """What methods that a constructor calls do with the attributes it filled and the values it hands them."""
         carried = scanner.carried
-        return [rule for method in own for rule in scanner.function(method, carried)] if carried else []
+        own = {each.name: each for each in owner.node.body if isinstance(each, ast.FunctionDef)}
+        given: dict[str, dict[str, set[str]]] = {}
+        for call in _calls_in(constructor):
+            method = own.get(_method_of_self(call))
+            if method is not None:
+                given.setdefault(method.name, {}).update(_by_name(method, self._passed_on(call, tainted)))
+        starts = {name: carried | handed for name, handed in given.items() if carried or handed}
+        return [rule for name, local in starts.items() for rule in scanner.function(own[name], local)]
 
     def _constructor(self, owner: ClassRef) -> tuple[ClassRef | None, ast.FunctionDef | None]:
         """The constructor of a class and the class that has it."""
@@ -270,6 +271,17 @@ class Follower:
             if keyword.arg and isinstance(keyword.value, ast.Name) and keyword.value.id in tainted:
                 carried[keyword.arg] = tainted[keyword.value.id]
         return carried
+
+
+def _by_name(method: ast.FunctionDef, carried: dict[int | str, set[str]]) -> dict[str, set[str]]:
+    """What is handed to a method by place or by name, by the names of its parameters."""
+    names = [each.arg for each in (*method.args.posonlyargs, *method.args.args)][1:]
+    names_all = set(names) | {each.arg for each in method.args.kwonlyargs}
+    return {
+        (names[place] if isinstance(place, int) else place): flags
+        for place, flags in carried.items()
+        if (place < len(names) if isinstance(place, int) else place in names_all)
+    }
 
 
 def _own_constructor(owner: ClassRef) -> ast.FunctionDef | None:

@@ -10,13 +10,21 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tools.source.catalogue import Dynamic, Flag, FlagCatalogue
-from tools.source.launch import Launch, Problem, check, parse_launch
+from tools.source.launch import Launch, Problem, check, parse_launch, values_of
 from tools.source.rule_scan import Rule
+from tools.source.weigh import UNKNOWN, holds, value_of
+
+if TYPE_CHECKING:
+    from tools.source.source import Source
 
 ALIKE: Final = 0.72
+# Words that begin the names of flags of many kinds: two that share one are not about one thing.
+MANY: Final = frozenset({"enable", "disable", "max", "min", "num", "use", "model", "log", "allow", "skip", "device"})
+# Flags that do nothing until a switch is on, by the first word of their names.
+SWITCHED: Final = {"hicache": "enable_hierarchical_cache"}
 POOLS: Final = frozenset(
     {
         *("mem_fraction_static", "max_total_tokens", "max_running_requests", "page_size", "kv_cache_dtype"),
@@ -67,11 +75,11 @@ class Upgrade:
     @property
     def direction(self) -> str:
         """`upgrade`, `downgrade`, or `the same` where both are one version."""
-        old, new = _order(self.before), _order(self.after)
+        old, new = order_of(self.before), order_of(self.after)
         return "the same" if old == new else "downgrade" if new < old else "upgrade"
 
 
-def _order(version: str) -> tuple[tuple[int, ...], int]:
+def order_of(version: str) -> tuple[tuple[int, ...], int]:
     """Sorts versions as they were released: candidates before the release, posts after it."""
     release = re.match(r"v?(\d+(?:\.\d+)*)(?:(rc|a|b)(\d+)|\.?post(\d+))?", version)
     if release is None:
@@ -79,6 +87,15 @@ def _order(version: str) -> tuple[tuple[int, ...], int]:
     numbers = tuple(int(part) for part in release[1].split("."))
     early, post = release[3], release[4]
     return numbers, int(early) - 1000 if early else int(post or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of one version: its flags, and the rules and the tree where its source is to be had."""
+
+    catalogue: FlagCatalogue
+    rules: Sequence[Rule] = ()
+    source: Source | None = None
 
 
 def compare(old: FlagCatalogue, new: FlagCatalogue) -> Upgrade:
@@ -170,22 +187,64 @@ def _listed(flag: Flag) -> tuple[Any, ...]:
 
 
 def for_command(
-    command: str | Sequence[str], old: FlagCatalogue, new: FlagCatalogue, upgrade: Upgrade, rules: Sequence[Rule]
+    command: str | Sequence[str],
+    old: Known,
+    new: Known,
+    upgrade: Upgrade,
 ) -> tuple[Launch, tuple[Problem, ...]]:
-    """The command as the newer version reads it, and what happens to it there. Raises UsageError."""
-    before = parse_launch(command, old)
-    after = parse_launch(command, new)
-    problems = [_informed(problem, upgrade) for problem in check(after, new, rules)]
+    """The command as the newer version reads it, and what happens to it there that does not happen in the older one.
+
+    What stops the server is told whether it is new or not. Raises UsageError.
+    """
+    before = parse_launch(command, old.catalogue)
+    after = parse_launch(command, new.catalogue)
+    known = {_same(each) for each in check(before, old.catalogue, old.rules, source=old.source)}
+    found = check(after, new.catalogue, new.rules, source=new.source)
+    earlier = _possible(before, old)
+    problems = [
+        _informed(each, upgrade)
+        for each in found
+        if each.severity == "error" or (_same(each) not in known and not _happened(each, new, earlier))
+    ]
     given = {each.flag.dest for each in before.given}
+    topics = {_topic(dest) for dest in given} - MANY
     pools = [
         Problem("override", "note", change.flag, _said(change, upgrade), at=change.at)
         for change in upgrade.changed
         if change.what == "default"
-        and (flag := new.find(change.flag)) is not None
+        and (flag := new.catalogue.find(change.flag)) is not None
         and flag.dest not in given
-        and (flag.dest in POOLS or flag.dest.split("_")[0] in {dest.split("_")[0] for dest in given if "_" in dest})
+        and (flag.dest in POOLS or ("_" in flag.dest and _topic(flag.dest) in topics))
+        and SWITCHED.get(_topic(flag.dest), "") in given | {""}
     ]
     return after, (*problems, *pools)
+
+
+def _possible(launch: Launch, version: Known) -> list[Rule]:
+    """Overrides of a version that are not known to stay away from a command."""
+    values, _ = values_of(launch, version.catalogue)
+    overrides = [rule for rule in version.rules if rule.kind == "override"]
+    return [rule for rule in overrides if all(holds(each, values, rule.terms) is not False for each in rule.conditions)]
+
+
+def _happened(problem: Problem, new: Known, earlier: Sequence[Rule]) -> bool:
+    """Whether an override may have been there before: the same in words, or worked out as the server starts."""
+    rule = next((each for each in new.rules if each.kind == "override" and each.at == problem.at), None)
+    if problem.kind != "override" or rule is None:
+        return False
+    said = rule.effect.partition("; says ")[0]
+    worked_out = len(rule.sets) > 1 or value_of(said.partition(" = ")[2], {}) is UNKNOWN
+    before = [each for each in earlier if not set(each.sets).isdisjoint(rule.sets)]
+    return any(worked_out or each.effect.partition("; says ")[0] == said for each in before)
+
+
+def _topic(dest: str) -> str:
+    return dest.partition("_")[0]
+
+
+def _same(problem: Problem) -> tuple[str, str, str]:
+    """What two versions say alike of a command, whatever line says it and in which words the server tells."""
+    return problem.kind, problem.flag, problem.message.partition("; says ")[0]
 
 
 def _said(change: Change, upgrade: Upgrade) -> str:

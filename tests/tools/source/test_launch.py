@@ -7,9 +7,8 @@ import pytest
 from tests.tools.source.trees import VERSIONS, tree
 from tools.source import Problem, check_command
 from tools.source.begun import begun_in
-from tools.source.launch import parse_launch
 from tools.source.pools import pool_notes
-from tools.source.upgrade import Upgrade, compare, for_command
+from tools.source.upgrade import Known, Upgrade, compare, for_command
 from tools.source.values import range_of
 from transcripts.errors import UsageError
 
@@ -192,19 +191,92 @@ def test_an_upgrade_tells_what_becomes_of_a_command() -> None:
     command = (
         f"{START} --cuda-graph-max-bs 64 --speculative-algorithm EAGLE3 --enable-hierarchical-cache --torchao-config x"
     )
-    _, found = for_command(command, old.catalogue(), new.catalogue(), upgrade, new.handler_rules())
-    said = {each.flag: each for each in found if each.severity == "error"}
+    said = {each.flag: each for each in moved(command, "0.5.9", "0.5.23") if each.severity == "error"}
     assert said["--cuda-graph-max-bs"].instead == "--cuda-graph-max-bs-decode"
     assert "gone" in said["--torchao-config"].message
 
-    pools = asyncio.run(pool_notes(parse_launch(command, old.catalogue()), old, new))
-    (draft,) = [each for each in pools if "draft" in each.message]
-    assert new.check_citation(*cited(draft))
+
+def known(version: str) -> Known:
+    source = tree(version)
+    return Known(source.catalogue(), source.handler_rules(), source)
 
 
-def cited(problem: Problem) -> tuple[str, int, str]:
-    path, _, line = problem.at.partition(":")
-    return path, int(line), problem.quote
+def moved(command: str, before: str, after: str) -> tuple[Problem, ...]:
+    """What happens to a command from one version to the other, its pools included."""
+    old, new = known(before), known(after)
+    launch, found = for_command(command, old, new, compare(old.catalogue, new.catalogue))
+    return *found, *asyncio.run(pool_notes(launch, tree(before), tree(after)))
+
+
+DRAFT = "--speculative-algorithm EAGLE3 --speculative-draft-model-path d"
+TIERED = "--enable-hierarchical-cache --hicache-ratio 2"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "command", "said"),
+    [
+        ("0.5.9", "0.5.16", DRAFT, ["KV pool, from 0.5.14 on"]),
+        ("0.5.9", "0.5.23", DRAFT, ["KV pool, from 0.5.14 on"]),
+        ("0.5.16", "0.5.23", DRAFT, []),
+        ("0.5.9", "0.5.23", "--speculative-algorithm NGRAM", []),
+        ("0.5.9", "0.5.16", TIERED, ["host pool, no longer from 0.5.15 on"]),
+        ("0.5.23", "0.5.9", DRAFT, ["KV pool, in 0.5.23, not in 0.5.9"]),
+        ("0.5.9", "0.5.16", "--max-running-requests 64", ["request pool, from 0.5.14 on"]),
+    ],
+)
+def test_what_changes_for_the_pools_names_the_release_that_changed_it(
+    before: str, after: str, command: str, said: list[str]
+) -> None:
+    pools = [each for each in moved(f"{START} {command}", before, after) if each.kind == "pool"]
+    assert [each.message.partition(": ")[0] for each in pools] == said
+    for each in pools:
+        at, _, gone = each.at.partition(" of ")
+        path, _, line = at.partition(":")
+        assert tree(gone or after).check_citation(path, int(line), each.quote)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "command"),
+    [
+        ("0.5.9", "0.5.23", "--tp-size 8 --trust-remote-code --mem-fraction-static 0.85"),
+        ("0.5.9", "0.5.16", "--tp 8 --dp-size 8 --enable-dp-attention"),
+        ("0.5.16", "0.5.9", "--tp-size 8 --dp-size 8 --enable-dp-attention --page-size 16"),
+    ],
+)
+def test_what_is_the_same_in_both_versions_is_not_told(before: str, after: str, command: str) -> None:
+    assert moved(f"{START} {command}", before, after) == ()
+
+
+def test_options_that_do_nothing_here_are_not_told() -> None:
+    flags = {each.flag for each in moved(f"{START} {DRAFT}", "0.5.9", "0.5.23")}
+    assert flags == {"--speculative-algorithm"}
+    assert "--hicache-mem-layout" in {each.flag for each in moved(f"{START} {TIERED}", "0.5.9", "0.5.23")}
+
+
+@pytest.mark.parametrize(
+    ("version", "command", "flag"),
+    [
+        ("0.5.9", "--enable-hierarchical-cache --hicache-ratio 0.5", "--hicache-ratio"),
+        ("0.4.6", "--enable-hierarchical-cache --hicache-ratio 1", "--hicache-ratio"),
+        ("0.5.9", "--enable-hierarchical-cache --hicache-ratio 1", ""),
+        ("0.5.9", "--enable-hierarchical-cache --hicache-ratio 0.5 --hicache-size 100", ""),
+        ("0.5.9", "--hicache-ratio 0.5", ""),
+        ("0.5.16", "--enable-hierarchical-cache --hicache-ratio 0.5", ""),
+        ("0.5.23", "--enable-hierarchical-cache --hicache-ratio 0.5", ""),
+        ("0.4.6", "--tp 8 --dp-size 8 --enable-dp-attention --max-running-requests 4", "--max-running-requests"),
+        ("0.5.9", "--tp 8 --dp-size 8 --enable-dp-attention --max-running-requests 4", "--max-running-requests"),
+        ("0.5.16", "--tp 8 --dp-size 8 --enable-dp-attention --max-running-requests 7", "--max-running-requests"),
+        ("0.5.23", "--tp 8 --dp-size 8 --enable-dp-attention --max-running-requests 4", ""),
+        ("0.5.9", "--tp 8 --dp-size 8 --enable-dp-attention --max-running-requests 8", ""),
+        ("0.5.9", "--tp 8 --dp-size 8 --max-running-requests 4", ""),
+    ],
+)
+def test_values_that_stop_the_server_once_it_runs_are_errors(version: str, command: str, flag: str) -> None:
+    errors = [each for each in check_command(f"{START} {command}", tree(version)) if each.severity == "error"]
+    assert [each.flag for each in errors] == [flag] * bool(flag)
+    for each in errors:
+        path, _, line = each.at.partition(":")
+        assert tree(version).check_citation(path, int(line), each.quote)
 
 
 @pytest.mark.parametrize(

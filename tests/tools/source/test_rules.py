@@ -33,6 +33,30 @@ def test_the_rules_of_hicache_are_found(kind: str, words: tuple[str, ...], path:
     assert any(all(word in each for word in words) for each in said)
 
 
+@pytest.mark.parametrize("version", ["0.5.9", "0.5.16", "0.5.23"])
+@pytest.mark.parametrize(
+    ("flag", "kind", "words", "path"),
+    [  # a value handed to a method, kept by an object under its name, refused where another call failed
+        ("context-length", "raise", "ALLOW_OVERWRITE_LONGER_CONTEXT_LEN", "srt/configs/model_config.py"),
+        ("schedule-policy", "raise", "Unknown schedule_policy", "srt/managers/schedule_policy.py"),
+        ("max-running-requests", "assert", "max_running_request is zero", "srt/managers/tp_worker.py"),
+    ],
+)
+def test_rules_are_found_where_a_value_ends_up(version: str, flag: str, kind: str, words: str, path: str) -> None:
+    found = [rule for rule in tree(version).rules(flag) if (rule.kind, rule.path) == (kind, path)]
+    assert [rule for rule in found if words in rule.effect]
+    assert all(tree(version).check_citation(rule.path, rule.line, rule.quote) for rule in found)
+
+
+def test_what_an_object_makes_of_a_flags_value_is_an_override() -> None:
+    (made,) = [
+        rule
+        for rule in tree("0.5.9").rules("max-running-requests")
+        if (rule.kind, rule.path) == ("override", "srt/model_executor/model_runner.py")
+    ]
+    assert "max_running_requests // self.dp_size" in made.effect
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("flag", ["hicache-ratio", "max-running-requests", "page-size"])
 def test_every_rule_quotes_the_line_it_names(version: str, flag: str) -> None:
@@ -83,6 +107,20 @@ def written(folder: Path, handlers: str, **modules: str) -> Source:
     for name, text in modules.items():
         (srt / f"{name}.py").write_text(textwrap.dedent(text))
     return asyncio.run(obtain(path=folder, cache=folder / "cache"))
+
+
+def test_several_values_set_at_once_are_overrides_each(tmp_path: Path) -> None:
+    source = written(
+        tmp_path,
+        """
+        def __post_init__(self):
+            if self.backend == 'b':
+                self.cut_depth, self.cut_layout = 1, 'b'
+                self.cut_width, self.plain = pick(self)
+        """,
+    )
+    effects = {rule.effect for flag in ("cut-depth", "cut-width") for rule in source.rules(flag)}
+    assert effects == {"cut_depth = 1", "cut_layout = 'b'", "cut_width = pick(self)[0]"}
 
 
 def test_a_switch_belongs_to_the_flags_whose_handler_it_opens(tmp_path: Path) -> None:
