@@ -62,7 +62,7 @@ from minisweagent.environments.local import LocalEnvironment
 from minisweagent.models.litellm_model import LitellmModel
 keys = {"api_base": sys.argv[1], "api_key": "k"}
 model = LitellmModel(model_name="openai/m", model_kwargs=keys, cost_tracking="ignore_errors")
-agent = DefaultAgent(model, LocalEnvironment(), system_template="s", instance_template="t", step_limit=50, cost_limit=0)
+agent = DefaultAgent(model, LocalEnvironment(), system_template="s", instance_template="t", step_limit=20, cost_limit=0)
 agent.run("x")
 """
 
@@ -86,7 +86,8 @@ def serve() -> None:
                 print(json.dumps([arrived, path]), flush=True)
                 await asyncio.sleep(float(delay))
                 done = sum(message["role"] == "tool" for message in asked["messages"])
-                writer.write(_answer(done, int(steps), bool(asked.get("stream"))))
+                tool = "bash" if '"bash"' in json.dumps(asked.get("tools", "")) else "echo"
+                writer.write(_answer(done, int(steps), tool, bool(asked.get("stream"))))
                 await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError):
             writer.close()
@@ -99,8 +100,9 @@ def serve() -> None:
     asyncio.run(main())
 
 
-def _answer(done: int, steps: int, stream: bool) -> bytes:
-    function = {"name": "echo", "arguments": json.dumps({"word": str(done)})}
+def _answer(done: int, steps: int, tool: str, stream: bool) -> bytes:
+    wanted = {"word": str(done)} if tool == "echo" else {"command": f"echo {done}"}
+    function = {"name": tool, "arguments": json.dumps(wanted)}
     call = {"index": 0, "id": f"call_{done}", "type": "function", "function": function}
     message: dict[str, Any] = {"role": "assistant", "content": "done" if done >= steps else ""}
     if done < steps:
@@ -354,11 +356,18 @@ def _turn(endpoint: Server, home: Path) -> Iterator[Row]:
 def _others(endpoint: Server, _home: Path) -> Iterator[Row]:
     others = (("deepagents", "DEEPAGENTS_PYTHON", DEEPAGENTS), ("mini-swe-agent", "MINI_PYTHON", MINI))
     for name, variable, body in others:
-        python = os.environ.get(variable)
-        if python:
-            steps = 20
-            subprocess.run([python, "-c", body, endpoint.url(steps)], check=True, stdout=subprocess.DEVNULL)
-            yield f"ms a step, {name}", statistics.median(steps_of(endpoint.arrivals(steps))), ""
+        python, steps = os.environ.get(variable), 20
+        if not python:
+            print(f"{name} is not measured: {variable} names no interpreter that has it")
+            continue
+        # One is ended by a word after its last call, the other by its own limit on steps: 20 requests each.
+        words = [python, "-c", body, endpoint.url(steps - 1 if name == "deepagents" else 2 * steps)]
+        env = os.environ | {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+        done = subprocess.run(words, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False, text=True)
+        if done.returncode:
+            print(f"{name} is not measured: {done.stderr.strip().splitlines()[-1]}")
+            continue
+        yield f"ms a step, {name}", statistics.median(steps_of(endpoint.arrivals(steps))), ""
 
 
 if __name__ == "__main__":
