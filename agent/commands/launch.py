@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from agent.commands.options import once
 from agent.commands.source import JSON, TREE, VERSION, known, print_document, say
 from transcripts.errors import HostError, Inconclusive, UsageError
 
@@ -35,7 +36,11 @@ class Deployed:
 @click.argument("command", required=False)
 @VERSION
 @click.option(
-    "--host", metavar="H", help="The tree that this host runs, [user@]host[:port] or `local`; and its command line."
+    "--host",
+    metavar="H",
+    multiple=True,
+    callback=once,
+    help="The tree that this host runs, [user@]host[:port] or `local`; and its command line.",
 )
 @TREE
 @JSON
@@ -56,8 +61,10 @@ def check(command: str | None, version: str | None, host: str | None, path: Path
         command = deployed.command
     if command is None:
         raise UsageError("there is no launch command to check.", "Give it in quotes, `-`, or --host H alone.")
-    catalogue, rules, source = _judge(deployed, version, path)
     text = sys.stdin.read() if command == "-" else command
+    if deployed is None and version is None and path is None:
+        version = _named(text)
+    catalogue, rules, source = _judge(deployed, version, path)
     launch = parse_launch(_words(text), catalogue)
     front = front_of(source) if source is not None and launch.serve else None
     found = checked(launch, catalogue, rules, front, source)
@@ -75,6 +82,19 @@ def check(command: str | None, version: str | None, host: str | None, path: Path
             say(f"the tree of {host} is not the release {catalogue.version}: {', '.join(local)}")
         _say_problems(found, f"sglang {catalogue.version} takes this command as it stands.")
     return 3 if any(problem.severity == "error" for problem in found) else 0
+
+
+def _named(text: str) -> str | None:
+    """The version that the text itself names, said as it is taken. Raises UsageError where it names several."""
+    from tools.source import versions_named
+
+    found = versions_named(text)
+    if len(found) > 1:
+        said = f"it names several versions of SGLang: {', '.join(found)}."
+        raise UsageError(said, "Pass --version V or --source PATH.")
+    if found:
+        click.echo(f"checked against sglang {found[0]}, which the text names; --version V takes another.", err=True)
+    return found[0] if found else None
 
 
 def _words(text: str) -> str | tuple[str, ...]:

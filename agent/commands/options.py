@@ -18,6 +18,15 @@ def exclusive(*given: tuple[str, object], hint: str = "Give one of them.") -> No
         raise UsageError(f"{named[0]} and {named[1]} exclude each other.", hint)
 
 
+def once(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> str | None:
+    """For an option that `multiple` collects and that takes one value: what was given, none of several dropped."""
+    if len(given) > 1:
+        name = context.command.name
+        said = f"{option.opts[0]} is given {len(given)} times ({', '.join(given)}); {name} takes one."
+        raise UsageError(said, f"Run {name} once for each.")
+    return given[0] if given else None
+
+
 def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """`--model` and `--model-from-host`: which model decides; `model_of` says what they mean."""
     named = click.option("--model", help="Model name at the endpoint, or `playbook`.")

@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from agent.commands.options import once
 from transcripts.errors import UsageError
 
 if TYPE_CHECKING:
     from tools.source import FlagCatalogue, Rule, Source
 
-VERSION = click.option("--version", "version", metavar="V", help="Version of SGLang, like 0.5.9.")
+VERSION = click.option(
+    "--version", "version", metavar="V", multiple=True, callback=once, help="Version of SGLang, like 0.5.9."
+)
 TREE = click.option(
     "--source", "path", type=click.Path(path_type=Path), help="A tree or a .whl file instead of a release."
 )

@@ -16,6 +16,7 @@ from tools.source.source import Source, obtain
 from tools.source.store import TreeStore
 from tools.source.tree import Difference
 from tools.source.values import Range, range_of
+from tools.source.wheel import versions_named
 
 if TYPE_CHECKING:
     from tools.toolbox import Tool
@@ -39,6 +40,7 @@ __all__ = [
     "parse_launch",
     "range_of",
     "tools_for",
+    "versions_named",
 ]
 
 

@@ -27,6 +27,11 @@ from tools.source.tree import FILE_LIMIT_BYTES, PACKAGE, Entry
 from transcripts.errors import UsageError
 
 VERSION: Final = re.compile(r"v?(\d+(?:\.\d+)*(?:(?:a|b|rc)\d+)?(?:\.?post\d+)?(?:\.dev\d+)?)(\+[a-z0-9.]+)?")
+_NAMED: Final = re.compile(
+    r"(?<![\w.-])sglang(?:\[[\w,-]*\])?(?::v?|-[a-z]+:v?|[ \t]*[=~]=[ \t]*|[ \t]+(?:version[ \t:=]+)?v?|-v?)"
+    r"(\d+\.\d+\.\d+(?:\.?(?:post|rc)\d+)?)(?![\w.]*\d)",
+    re.I,
+)
 PLATFORMS: Final = (
     *(f"manylinux_2_{glibc}_{machine}" for machine in ("x86_64", "aarch64") for glibc in (39, 35, 34, 31, 28, 17)),
     "any",
@@ -44,6 +49,11 @@ def released(version: str) -> str:
     if found is None:
         raise UsageError(f"{version!r} is no version of SGLang.", "Versions look like 0.5.9 or 0.5.10.post1.")
     return found[1]
+
+
+def versions_named(text: str) -> list[str]:
+    """The versions that a text names: an image's tag, a requirement, `sglang 0.5.9`; each once, as they come."""
+    return list(dict.fromkeys(_NAMED.findall(text)))
 
 
 def download(version: str, folder: Path, progress: Progress, stop: threading.Event) -> Path:

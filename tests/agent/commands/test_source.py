@@ -70,6 +70,66 @@ def test_check_reads_the_file_that_holds_the_command(text: str) -> None:
     assert [(each["kind"], each["flag"]) for each in problems] == [("value", "--page-size"), ("abbreviation", "--tp")]
 
 
+POD = """
+apiVersion: apps/v1
+kind: Deployment
+spec:
+  template:
+    spec:
+      containers:
+      - name: llm
+        image: lmsysorg/sglang:{tag}
+        command: ["python3", "-m", "sglang.launch_server"]
+        args: ["--model-path", "a/b", "--hicache-sise", "3"]
+"""
+
+
+COMPOSED = """
+services:
+  llm:
+    image: lmsysorg/sglang:v0.5.9-cu129-amd64
+    command: python3 -m sglang.launch_server --model-path a/b --hicache-sise 3
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        (COMPOSED, "0.5.9"),
+        (POD.format(tag="v0.5.16"), "0.5.16"),
+        ("we run sglang 0.5.9:\npython -m sglang.launch_server --model-path a/b --hicache-sise 3\n", "0.5.9"),
+        ("docker run --gpus all lmsysorg/sglang:v0.5.9 --model-path a/b --hicache-sise 3", "0.5.9"),
+        ("pip install 'sglang[all]==0.4.6'\npython -m sglang.launch_server --model-path a/b --hicache-sise 3", "0.4.6"),
+    ],
+)
+def test_a_text_that_names_its_version_is_checked_against_it(text: str, version: str) -> None:
+    found = document("check", text)
+    assert found["version"] == version
+    assert [each["flag"] for each in found["problems"]] == ["--hicache-sise"]
+
+
+def test_a_text_that_names_two_versions_is_asked_about() -> None:
+    ran = CliRunner().invoke(cli, ["check", POD.format(tag="v0.5.16") + "# was sglang:v0.5.9"], standalone_mode=False)
+    assert isinstance(ran.exception, UsageError)
+    assert "0.5.16, 0.5.9" in str(ran.exception)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("check", "--host", "a", "--host", "b"),
+        ("collect", "--host", "a", "--host", "b", "-o", "case.tar.gz"),
+        ("plan", "--host", "a", "--host", "b"),
+        ("doctor", "--model-from-host", "--host", "a", "--host", "b"),
+        ("flags", "page", "--version", "a", "--version", "b"),
+    ],
+)
+def test_of_several_values_none_is_dropped_in_silence(words: tuple[str, ...]) -> None:
+    ran = CliRunner().invoke(cli, words, standalone_mode=False)
+    assert isinstance(ran.exception, UsageError)
+    assert "is given 2 times (a, b)" in str(ran.exception)
+
+
 def test_upgrade_is_one_document() -> None:
     found = document("upgrade", "0.5.9", "0.5.23", "--for", "sglang serve --model-path m --cuda-graph-max-bs 8")
     assert found["problems"][0]["instead"] == "--cuda-graph-max-bs-decode"
