@@ -75,11 +75,12 @@ def known(version: str | None, path: Path | None) -> tuple[FlagCatalogue, Sequen
 @JSON
 def flags(query: tuple[str, ...], version: str | None, path: Path | None, as_json: bool) -> int:
     """List the flags of a version, or those that QUERY is found in."""
+    from tools.source.renames import matching
     from tools.source.toolset import describe
 
     catalogue = known(version, path)[0]
     words = " ".join(query)
-    found = catalogue.matching(words) if words else list(catalogue.flags)
+    found = matching(words, catalogue) if words else list(catalogue.flags)
     if as_json:
         print_document({"version": catalogue.version, "flags": [flag.document() for flag in found]})
     elif not found:

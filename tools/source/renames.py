@@ -6,7 +6,7 @@ another, older or newer: 0.5.16 still has `--cuda-graph-max-bs` and says that it
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 
 from tools.source.catalogue import Flag, FlagCatalogue
@@ -25,6 +25,25 @@ def named_here(option: str, catalogue: FlagCatalogue) -> Flag | None:
             found.setdefault(flag.name, flag)
     exact = found.get(option)
     return exact if exact is not None else next(iter(found.values())) if len(found) == 1 else None
+
+
+def matching(query: str, catalogue: FlagCatalogue) -> list[Flag]:
+    """Flags that a query is about: by name, then by a name that another version gives them, then by help text."""
+    found = catalogue.matching(query)
+    words = [word.lstrip("-") for word in query.lower().replace("_", "-").split()]
+
+    def named(names: Iterable[str]) -> bool:
+        return all(word in " ".join(names) for word in words)
+
+    by_name = [flag for flag in found if flag is found[0] or named(flag.names)]
+    links = _links(catalogue) if words else {}
+    elsewhere = [
+        flag
+        for flag in catalogue.flags
+        if flag not in by_name and flag.name in links and named(_same(flag.name, links))
+    ]
+    first = [*by_name, *elsewhere]
+    return [*first, *(flag for flag in found if flag not in first)]
 
 
 def _same(option: str, links: Mapping[str, frozenset[str]]) -> list[str]:

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from tools.source.catalogue import Dynamic, Flag
 from tools.source.errors import PathError, PatternError, UnknownFlag
+from tools.source.renames import matching
 from tools.source.rule_scan import Rule
 from tools.source.search import SearchResult
 from tools.source.source import Source
@@ -156,7 +157,7 @@ def list_text(source: Source, given: ListArguments) -> str:
 def flag_text(source: Source, given: FlagArguments) -> str:
     """One flag in full, then those that the words are found in."""
     catalogue = source.catalogue()
-    found = catalogue.matching(given.name)
+    found = matching(given.name, catalogue)
     if not found:
         near = catalogue.nearest(given.name)
         raise UnknownFlag(

@@ -108,6 +108,21 @@ def test_a_text_that_names_its_version_is_checked_against_it(text: str, version:
     assert [each["flag"] for each in found["problems"]] == ["--hicache-sise"]
 
 
+@pytest.mark.parametrize(
+    ("query", "version", "name"),
+    [
+        ("hicache", "0.5.9", "--enable-hierarchical-cache"),
+        ("hicache", "0.4.6", "--enable-hierarchical-cache"),
+        ("nsa-prefill", "0.5.23", "--dsa-prefill-backend"),
+        ("dsa-prefill", "0.5.9", "--nsa-prefill-backend"),
+    ],
+)
+def test_a_flag_is_found_by_the_name_that_another_version_gives_it(query: str, version: str, name: str) -> None:
+    found = [each["names"][0] for each in document("flags", query, "--version", version)["flags"]]
+    assert name in found
+    assert "--admin-api-key" not in found[: found.index(name)]
+
+
 def test_a_text_that_names_two_versions_is_asked_about() -> None:
     ran = CliRunner().invoke(cli, ["check", POD.format(tag="v0.5.16") + "# was sglang:v0.5.9"], standalone_mode=False)
     assert isinstance(ran.exception, UsageError)
