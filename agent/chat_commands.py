@@ -18,10 +18,13 @@ from agent.reports import shown
 from agent.settings import load_settings
 from agent.views import terminal
 from agent.views.files import write_up
-from agent.views.words import visible
+from agent.views.words import plural, visible
 from transcripts.errors import ScoutError, UsageError
+from transcripts.records import Limits
 from transcripts.store import Store
 
+EVIDENCE_SHOWN: Final = 60  # lines
+BESIDE_SHOWN: Final = 320  # characters: four lines of a narrow terminal
 Command = Callable[[Chat, str], Awaitable[None]]
 
 
@@ -148,7 +151,7 @@ async def _writeup(chat: Chat, rest: str) -> None:
 async def _evidence(chat: Chat, rest: str) -> None:
     case = _case(chat)
     if not rest:
-        rows = [[e.id, e.probe, e.problem or f"{e.lines} lines"] for e in case.evidence.values()]
+        rows = [[e.id, e.probe, e.problem or plural(e.lines, "line")] for e in case.evidence.values()]
         chat.say(terminal.table([("id", {}), ("look", {}), ("brought", {})], rows))
         return
     identity, _, line = rest.partition(":")
@@ -158,10 +161,18 @@ async def _evidence(chat: Chat, rest: str) -> None:
     lines = found.text.splitlines()
     if line.isdigit():
         near = int(line)
-        shown = [f"{n}: {lines[n - 1]}" for n in range(max(1, near - 2), min(len(lines), near + 2) + 1)]
+        numbers = range(max(1, near - 2), min(len(lines), near + 2) + 1)
+        shown = [f"{n}: {lines[n - 1] if n == near else _beside(lines[n - 1])}" for n in numbers]
     else:
-        shown = [f"{n}: {text}" for n, text in enumerate(lines[:60], 1)]
+        shown = [f"{n}: {_beside(text)}" for n, text in enumerate(lines[:EVIDENCE_SHOWN], 1)]
+        if len(lines) > EVIDENCE_SHOWN:
+            shown.append(f"… {len(lines) - EVIDENCE_SHOWN} more lines: /evidence {found.id}:{EVIDENCE_SHOWN + 1}")
     chat.say(Text(visible(f"{found.command}\n" + "\n".join(shown))))
+
+
+def _beside(line: str) -> str:
+    """A line that nobody asked for by its number: a server prints some that would fill the screen."""
+    return line if len(line) <= BESIDE_SHOWN else f"{line[:BESIDE_SHOWN]} … ({len(line):,} characters)"
 
 
 def _section(wanted: str) -> Command:
@@ -209,8 +220,12 @@ async def _compact(chat: Chat, _rest: str) -> None:
 
 async def _cost(chat: Chat, _rest: str) -> None:
     own, tasks = _case(chat).total_usage()
+    prices = Limits(price_in=chat.settings.price_in, price_out=chat.settings.price_out)
     for whose, usage in (("own", own), ("tasks", tasks), ("together", own + tasks)):
-        chat.say(f"{whose}: {usage.turns} turns, {usage.tokens_in:,} tokens in, {usage.tokens_out:,} out")
+        money = f", {prices.price(usage):.4f} in money" if prices.price_in or prices.price_out else ""
+        chat.say(
+            f"{whose}: {plural(usage.turns, 'turn')}, {usage.tokens_in:,} tokens in, {usage.tokens_out:,} out{money}"
+        )
 
 
 COMMANDS: Final[dict[str, tuple[Command, str]]] = {

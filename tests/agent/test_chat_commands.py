@@ -1,0 +1,58 @@
+"""What a `/command` of the chat shows, without a terminal around it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.chat import Chat
+from agent.chat_commands import BESIDE_SHOWN, EVIDENCE_SHOWN, handle
+from agent.run import start
+from agent.settings import Settings
+from transcripts.facts import Evidence
+from transcripts.records import EvidenceTaken, Replied, Usage
+
+LONG = "server_args=" + "x" * 5_000
+
+
+@pytest.fixture
+def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """What a command says, over a case of two pieces of evidence and one answer, at a price."""
+    told: list[str] = []
+    monkeypatch.setattr(Chat, "say", lambda _chat, what: told.append(str(what)))
+    settings = Settings(tmp_path, tmp_path, "", "", "", price_in=2.0, price_out=8.0)
+    target = {"kind": "bundle", "path": "x", "host": "x"}
+    session = start(settings, target, "slow")
+    lines = ["first", "second", LONG, "fourth", *(["line"] * EVIDENCE_SHOWN)]
+    for number, text in enumerate(("\n".join(lines), "alone"), 1):
+        session.record(EvidenceTaken.of(Evidence(f"E{number}", "journal_boot", "journalctl", "x", "", 0, text)))
+    session.record(Replied(text="done", usage=Usage(turns=1, tokens_in=500_000, tokens_out=250_000)))
+
+    def run(line: str) -> str:
+        async def work() -> None:
+            chat = Chat(settings, target)
+            chat.open(session)
+            await handle(chat, line)
+
+        told.clear()
+        asyncio.run(work())
+        return "\n".join(told)
+
+    yield run
+    session.close()
+
+
+def test_what_was_spent_is_told_in_money_where_there_are_prices(said: Any) -> None:
+    assert said("/cost").splitlines()[0] == "own: 1 turn, 500,000 tokens in, 250,000 out, 3.0000 in money"
+
+
+def test_a_line_that_would_fill_the_screen_is_shown_whole_only_when_it_is_asked_for(said: Any) -> None:
+    assert LONG in said("/evidence E1:3")
+    for line in ("/evidence E1:2", "/evidence E1"):
+        shown = said(line)
+        assert f"3: {LONG[:BESIDE_SHOWN]} … (5,012 characters)" in shown
+        assert LONG not in shown
+    assert f"… 4 more lines: /evidence E1:{EVIDENCE_SHOWN + 1}" in said("/evidence e1")
