@@ -12,6 +12,7 @@ from agent.case import Case, Decision
 from agent.found import sglang_found
 from agent.grounding import sentences
 from agent.story import decided, logged, marks, memory_after, quoted, series
+from tools import diagnosis
 from transcripts.facts import Fact
 from transcripts.records import Finding, HypothesisRow, ReasonRow
 
@@ -139,7 +140,7 @@ def _gpus(case: Case) -> list[Json]:
 def _diagnosis(case: Case) -> Json:
     weighed = case.weighed
     if weighed is None:
-        nothing: Json = {"missing": [], "not_checked": list(dict.fromkeys(case.notes)), "look": {}}
+        nothing: Json = {"missing": [], "not_checked": list(dict.fromkeys(case.notes)), "look": {}, "failed": {}}
         return {"kind": "abstain", "label": "", "certainty": 0.0, **nothing}
     return {
         "kind": weighed.kind,
@@ -150,7 +151,14 @@ def _diagnosis(case: Case) -> Json:
         "missing": list(weighed.missing),
         "not_checked": [*weighed.not_checked, *dict.fromkeys(case.notes)],
         "look": next_look(case) if weighed.kind == "abstain" else {},
+        "failed": _failed(case) if weighed.kind == "abstain" else {},
     }
+
+
+def _failed(case: Case) -> Json:
+    """The line that says why the server failed, where no cause is decided: quoted, with what to do first."""
+    found = diagnosis.failed(case.facts)
+    return {} if found is None else {"line": found.line, "evidence": found.source, "means": found.means, "do": found.do}
 
 
 def next_look(case: Case) -> Json:

@@ -253,6 +253,7 @@ FAILURE: Final = {
     "conversations": ("conversations", "conversations between two visits, from a sentence"),
     "gpu0_extra_mib": ("MiB", "by how much the first GPU is fuller than the others"),
     "message": ("", "a message of the server, its runtime or the kernel; scope its name in the incident parser"),
+    "failure": ("", "a line that says why a process failed; scope its kind in the incident parser"),
     "symptom": ("", "what a sentence says happens; scope one of the terms of the incident parser"),
     "stack_frame": ("", "function that a thread stood in or an error came from; scope its file"),
     "pin_asked_bytes": ("bytes", "host memory that was asked to be pinned"),

@@ -5,6 +5,7 @@ reads text, a host or a source tree: parsers make facts, researchers search for 
 """
 
 from tools.diagnosis.claims import claims
+from tools.diagnosis.failed import Failed, failed
 from tools.diagnosis.families import ENTRIES
 from tools.diagnosis.model import (
     Actions,
@@ -43,6 +44,7 @@ __all__ = [
     "Assessment",
     "Claim",
     "Expectation",
+    "Failed",
     "Hypothesis",
     "MustNot",
     "Proposal",
@@ -52,6 +54,7 @@ __all__ = [
     "Watch",
     "actions",
     "claims",
+    "failed",
     "family",
     "questions",
     "research_question",

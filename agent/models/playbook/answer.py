@@ -14,6 +14,7 @@ from agent.document import next_look
 from agent.found import COMPLAINT, sglang_found
 from agent.grounding import exists
 from agent.views.words import change_line
+from tools import diagnosis
 from transcripts.records import HypothesisRow, ReasonRow
 
 Json = dict[str, Any]
@@ -85,6 +86,9 @@ def _verdict(case: Case) -> Iterator[str]:
             yield _the_look(case)
     else:
         yield cited("Too little was seen to name a cause", everything, case)
+    failed = diagnosis.failed(case.facts)
+    if failed is not None:
+        yield cited(f"What failed: “{failed.line}”; {failed.means}; {failed.do}", [failed.source], case)
 
 
 def _looks(case: Case) -> list[str]:

@@ -6,6 +6,7 @@ from tools.diagnosis.changes import FRACTION, NOT_MEMORY, Forbidden, plan, scale
 from tools.diagnosis.clues import (
     Clue,
     Entry,
+    Seen,
     above,
     below,
     both,
@@ -110,6 +111,14 @@ _CACHES = (
     ("tvm", "TVM_FFI_CACHE_DIR"),
     ("triton", "TRITON_CACHE_DIR"),
 )
+
+
+def _model_denied(view: View) -> Seen | None:
+    """What may not be read is of the model, which is no cache."""
+    denied, model = view.facts.get("denied_path"), view.setting("--model-path")
+    if denied is None or not model or not str(denied.value).startswith(model.rstrip("/")):
+        return None
+    return Seen(str(denied.value), (denied.source,))
 
 
 def _cache_dir(view: View) -> Actions:
@@ -262,7 +271,11 @@ ENTRIES = (
         "A folder for compiled kernels or caches cannot be written.",
         for_=(
             Clue(6, said("cache_dir_denied"), "a cache folder cannot be written"),
-            Clue(3, both(said("permission_denied"), lacks(said("nccl_error"))), "permission denied"),
+            Clue(
+                3,
+                both(said("permission_denied"), lacks(said("nccl_error")), lacks(_model_denied)),
+                "permission denied",
+            ),
             Clue(2, symptom("read_only"), "a read-only file system"),
         ),
         act=_cache_dir,

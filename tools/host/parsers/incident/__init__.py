@@ -12,6 +12,7 @@ from typing import Final
 from tools.host.parsers.incident import (
     containers,
     devices,
+    failure_lines,
     failures,
     figures,
     launch,
@@ -57,6 +58,7 @@ def parse_text(evidence: Evidence) -> tuple[Fact, ...]:
         if prose and not _SERIES.search(line):
             figures.read(page, line, number, said)
     failures.read_phase(page, lines, told, grade)
+    failure_lines.read(page, told, grade)
     stacks.read(page, told, grade)
     load_lines.read(page, lines, grade)
     if prose:

@@ -1,0 +1,130 @@
+"""What a failure line means outside SGLang's settings, and what to do first, where no cause of the taxonomy is decided.
+
+The kinds are those of the incident parser; the order here is the order of blame: what the machine did comes before
+what the server made of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from transcripts.facts import Facts
+
+_MEANT: Final[dict[str, tuple[str, str]]] = {
+    "gpu_error": (
+        "the driver reports an error of a GPU; no setting of SGLang causes or mends that",
+        "journalctl -k | grep Xid names the card; drain it, reset or reboot, and have it replaced where it comes back",
+    ),
+    "killed": (
+        "the kernel or the container's limit ended the process for host memory",
+        "journalctl -k | grep -i -A3 oom says whose limit; free -g and memory.max say how much there is",
+    ),
+    "driver_not_visible": (
+        "the process does not see the NVIDIA driver",
+        "run nvidia-smi in the same container or shell; a container needs --gpus all or the nvidia runtime",
+    ),
+    "driver_too_old": (
+        "the driver is older than the CUDA that PyTorch was built for",
+        "update the driver, or take the image built for the CUDA version that nvidia-smi shows",
+    ),
+    "builds_do_not_match": (
+        "two installed packages were built for different versions",
+        "install sglang with its own pinned torch and sgl-kernel in a fresh environment, or take the release's image",
+    ),
+    "no_kernel": (
+        "a library has no kernel for this GPU's architecture",
+        "take builds of torch, sgl-kernel and the attention backend for it; nvidia-smi --query-gpu=compute_cap",
+    ),
+    "disk_full": (
+        "a file system is full",
+        "df -h on the folders of the model, of HF_HOME, /tmp and /dev/shm; free space, or point them elsewhere",
+    ),
+    "open_files": (
+        "the limit on open files is reached",
+        "raise it: LimitNOFILE= of the unit, --ulimit nofile of docker",
+    ),
+    "bus_error": (
+        "memory that is backed by a file could not be had: mostly /dev/shm, at times a model file that was cut",
+        "df -h /dev/shm; --shm-size or --ipc=host for a container; compare the model files' sizes",
+    ),
+    "port_taken": (
+        "another process listens on the port already, often the server that was to be replaced",
+        "ss -ltnp shows who; stop that one, or start with another --port",
+    ),
+    "access_refused": (
+        "the hub refuses this model to this login",
+        "ask for access and give the server HF_TOKEN, or point --model-path to a local folder",
+    ),
+    "not_reachable": (
+        "the model's hub could not be reached",
+        "give a local folder as --model-path, or mend name resolution and proxy of the server's environment",
+    ),
+    "path_missing": (
+        "a file or folder that was named is not there",
+        "ls the path as the server's user and inside its container: a mount or a spelling is missing",
+    ),
+    "path_denied": (
+        "the server's user may not read or write a path",
+        "ls -ld the path as the server's user and inside its container; mind mounts that are read-only",
+    ),
+    "weights_broken": (
+        "a weight file is cut or damaged",
+        "compare sizes and hashes with the source, and download that file again",
+    ),
+    "model_not_known": (
+        "this version does not know the model's class",
+        "check `architectures` in config.json; take a version that lists the model as supported",
+    ),
+    "custom_code": (
+        "the model brings Python code of its own, which runs only when it is allowed",
+        "read that code, then add --trust-remote-code",
+    ),
+    "not_divisible": (
+        "the tensor-parallel size does not divide a dimension of the model",
+        "take a --tp that divides attention heads, KV heads and the sizes named in the traceback",
+    ),
+    "gpu_memory": (
+        "a GPU ran out of memory; in which phase decides what helps",
+        "give the whole traceback above this line: its frames say whether load, capture, prefill or decode failed",
+    ),
+    "illegal_access": (
+        "a kernel read memory that is not its own; the line that reports it is often not the one that did it",
+        "once more with CUDA_LAUNCH_BLOCKING=1 and without CUDA graphs names the kernel",
+    ),
+    "collective_timeout": (
+        "one rank waited for another that did not come; the rank that is missing is the one to look at",
+        "find the rank whose log stops first; py-spy dump of it, and Xid lines of its GPU",
+    ),
+    "collective_failed": (
+        "communication between the ranks broke; often another rank died before",
+        "look for the first failure among all ranks; NCCL_DEBUG=INFO names the transport that broke",
+    ),
+    "exception": (
+        "no cause is known here for this exception",
+        "give the traceback above it, and the log from its first line on",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A failure line as it stands in the evidence, what it means and what to do first."""
+
+    kind: str
+    line: str
+    source: str
+    means: str
+    do: str
+
+
+def failed(facts: Facts) -> Failed | None:
+    """The failure to name first; None where none was seen, or where a server process is there all the same."""
+    running = facts.get("running")
+    if running is not None and str(running.value).lower() == "true":
+        return None
+    lines = {fact.scope: fact for fact in reversed(facts.all("failure")) if fact.grade == "observed"}
+    for kind, (means, do) in _MEANT.items():
+        if kind in lines:
+            return Failed(kind, str(lines[kind].value), lines[kind].source, means, do)
+    return None
