@@ -140,6 +140,22 @@ async def _resume(chat: Chat, rest: str) -> None:
             chat.say("it is not answered yet; /resume goes on with it.")
 
 
+async def _fork(chat: Chat, rest: str) -> None:
+    from agent.decisions import number_of
+    from agent.run import take_up
+    from transcripts.copies import fork
+
+    _case(chat)
+    assert chat.session is not None
+    if chat.busy:
+        raise UsageError("a turn is running.", "Wait for it, or /stop it first.")
+    old = chat.session
+    made = fork(Store(chat.settings.home), old.id, number_of(old.records, rest) if rest else None)
+    await chat.close()
+    chat.open(take_up(chat.settings, made))
+    chat.say(Text(f"{made} goes on from here; {old.id} stays as it is."))
+
+
 async def _writeup(chat: Chat, rest: str) -> None:
     case = _case(chat)
     assert chat.session is not None
@@ -234,6 +250,7 @@ COMMANDS: Final[dict[str, tuple[Command, str]]] = {
     "task": (_task, "one task with its report: /task ses_…"),
     "stop": (_stop, "stop the turn, or one task: /stop ses_…"),
     "resume": (_resume, "go on with what was stopped; another session, or a task: /resume ses_… [QUESTION]"),
+    "fork": (_fork, "go on in a copy of this session: /fork, or up to one answer: /fork D1"),
     "evidence": (_evidence, "what was looked at: /evidence E3, /evidence E3:41"),
     "why": (_section("hypotheses"), "hypotheses with reasons: /why, /why H2"),
     "options": (_section("options"), "options side by side"),

@@ -44,6 +44,8 @@ class Words(Completer):
                 return [*tasks, *self._sessions()]
             case "evidence":
                 return [(each.id, each.probe) for each in list(case.evidence.values())] if case is not None else []
+            case "fork":
+                return [(each.id, each.question) for each in list(case.decisions)] if case is not None else []
             case "why":
                 weighed = case.weighed if case is not None else None
                 return [(row.id, row.label) for row in weighed.hypotheses] if weighed is not None else []

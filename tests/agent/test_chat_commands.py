@@ -14,6 +14,7 @@ from agent.run import start
 from agent.settings import Settings
 from transcripts.facts import Evidence
 from transcripts.records import EvidenceTaken, Replied, Usage
+from transcripts.store import Store
 
 LONG = "server_args=" + "x" * 5_000
 
@@ -31,10 +32,12 @@ def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         session.record(EvidenceTaken.of(Evidence(f"E{number}", "journal_boot", "journalctl", "x", "", 0, text)))
     session.record(Replied(text="done", usage=Usage(turns=1, tokens_in=500_000, tokens_out=250_000)))
 
+    chat = Chat(settings, target)
+
     def run(line: str) -> str:
         async def work() -> None:
-            chat = Chat(settings, target)
-            chat.open(session)
+            if chat.session is None:
+                chat.open(session)
             await handle(chat, line)
 
         told.clear()
@@ -42,7 +45,7 @@ def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         return "\n".join(told)
 
     yield run
-    session.close()
+    asyncio.run(chat.close())
 
 
 def test_what_was_spent_is_told_in_money_where_there_are_prices(said: Any) -> None:
@@ -56,3 +59,17 @@ def test_a_line_that_would_fill_the_screen_is_shown_whole_only_when_it_is_asked_
         assert f"3: {LONG[:BESIDE_SHOWN]} … (5,012 characters)" in shown
         assert LONG not in shown
     assert f"… 4 more lines: /evidence E1:{EVIDENCE_SHOWN + 1}" in said("/evidence e1")
+
+
+def test_a_fork_goes_its_own_way_and_what_it_came_from_stays(said: Any, tmp_path: Path) -> None:
+    before = said("/cost")
+    made, _, rest = said("/fork").partition(" ")
+    old = rest.rpartition("; ")[2].split()[0]
+    store = Store(tmp_path)
+    assert made != old
+    assert {made, old} == set(store.ids())
+    assert said("/cost") == before
+    assert store.read(made)[-1]["type"] == "forked"
+    assert said("/fork E1").split()[0] not in {made, old}
+    assert "E2" not in said("/evidence")  # up to the record of E1
+    assert "no record E9" in said("/fork E9")
