@@ -160,7 +160,7 @@ def _env(change: Change, case: _Case) -> Change:
         if case.launch is not None and was is None:
             raise _Refused(f"{change.flag} is not set")
         return replace(change, from_=was, to=None)
-    to = values.plain_value(change.to)
+    to = values.variable(change, was)
     if isinstance(to, values.Unfit):
         raise _Refused(to.reason)
     if was is not None and was == str(to):

@@ -10,6 +10,7 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Final, Literal
 
 import yaml
@@ -248,15 +249,21 @@ def _entry_words(text: str) -> list[str]:
 
 
 def _variables(server: Server, environment: Mapping[str, str]) -> list[str]:
-    """Notes on options that come from variables: what is appended after them wins, as argparse takes the last."""
+    """Notes on options that come from variables: what is appended after them wins, as argparse takes the last.
+
+    `${NAME}` is one word always, so behind an option it is that option's value and adds none; so is
+    a value without a dash.
+    """
     notes = []
-    for word in server.words[server.entry :]:
-        named = re.fullmatch(r"\$\{?([A-Za-z_]\w*)\}?", word.text)
-        if named:
-            value = environment.get(named[1])
-            notes.append(
-                f"{word.text} adds options: {value}" if value else f"{word.text} may add options not seen here"
-            )
+    words = [word.text for word in server.words[max(0, server.entry - 1) :]]
+    for before, word in pairwise(words):
+        named = re.fullmatch(r"\$(\{?)([A-Za-z_]\w*)\}?", word)
+        if named is None:
+            continue
+        value = environment.get(named[2])
+        one = named[1] if value is None else not value.startswith("-")
+        if not (one and before.startswith("-") and "=" not in before):
+            notes.append(f"{word} adds options: {value}" if value else f"{word} may add options not seen here")
     return notes
 
 

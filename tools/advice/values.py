@@ -25,18 +25,26 @@ _RANGES: dict[str, tuple[float, float]] = {
     "--mamba-full-memory-ratio": (0.001, 64.0),
 }
 _MOST = 10**8
+# Variables whose name says what they take.
+_VARIABLES = (
+    (re.compile(r"(?:.*_)?(?:ENABLE|DISABLE)(?:_.*)?"), re.compile(r"[01]|true|false", re.I), "0 or 1"),
+    (re.compile(r"(?:CUDA|HIP|ROCR)_VISIBLE_DEVICES"), re.compile(r"\d{1,2}(?:,\d{1,2})*"), "numbers of GPUs"),
+)
+_FIGURE = re.compile(r"-?\d+(?:\.\d+)?(?:[kmgt]i?b?|s|ms)?", re.I)
 
 _CONTAINER = {
     "shm-size": _SIZE,
     "ipc": re.compile(r"host|shareable"),
-    "ulimit": re.compile(r"(?:memlock|nofile|stack)=(?:-1|[1-9]\d{0,11})(?::(?:-1|[1-9]\d{0,11}))?"),
+    "ulimit": re.compile(
+        r"(?:memlock=(?:-1|[1-9]\d{6,14})|(?:nofile|stack)=(?:-1|[1-9]\d{3,11}))(?::(?:-1|[1-9]\d{3,14}))?"
+    ),
     "memory": _SIZE,
     "memory-swap": _SIZE,
     "init": re.compile(r""),
     "restart": re.compile(r"on-failure|unless-stopped|always"),
 }
 _HOST = {
-    "memlock": re.compile(r"unlimited|infinity|[1-9]\d{0,15}"),
+    "memlock": re.compile(r"unlimited|infinity|[1-9]\d{6,15}"),
     "nofile": re.compile(r"[1-9]\d{3,7}"),
     "LimitMEMLOCK": re.compile(r"infinity"),
     "LimitNOFILE": re.compile(r"[1-9]\d{3,7}"),
@@ -164,6 +172,32 @@ def _moved(change: Change, to: Scalar, was: Scalar | None, effective: float | No
     return to
 
 
+def variable(change: Change, was: str | None) -> Scalar | Unfit:
+    """The value that an environment variable is given; `was` is what the launch sets now."""
+    if change.do == "upgrade":
+        return Unfit("a variable is not upgraded")
+    to = plain_value(change.to)
+    if isinstance(to, Unfit):
+        return to
+    for named, takes, words_for_it in _VARIABLES:
+        if named.fullmatch(change.flag) and not takes.fullmatch(str(to)):
+            return Unfit(f"{change.flag} takes {words_for_it}; not {to}")
+    if change.do != "set" and not _FIGURE.fullmatch(str(to)):
+        return Unfit(f"{change.flag}: only numbers are raised or lowered")
+    return _wrong_way(change, to, was if was is not None else change.from_) or to
+
+
+def _wrong_way(change: Change, to: Scalar | None, base: Scalar | None) -> Unfit | None:
+    """`raise` and `lower` of two plain numbers, which can be compared, go the way they say."""
+    ends = [scalar(str(end)) for end in (base, to)]
+    if change.do not in ("raise", "lower") or any(isinstance(end, str | bool) for end in ends):
+        return None
+    low, high = ends if change.do == "raise" else ends[::-1]
+    if float(low) < float(high):
+        return None
+    return Unfit(f"{change.flag} is {base}; {to} does not {change.do} it")
+
+
 def container(change: Change) -> Scalar | Unfit | None:
     """An option of the container's engine, by its name with or without dashes."""
     return _listed(change, change.flag.removeprefix("--").replace("_", "-"), _CONTAINER, "of a container")
@@ -182,7 +216,7 @@ def _listed(change: Change, name: str, known: dict[str, re.Pattern[str]], what: 
     text = "" if change.to is None else str(change.to)
     if not known[name].fullmatch(text):
         return Unfit(f"{change.flag}: {text[:80]!r} does not parse")
-    return change.to
+    return _wrong_way(change, change.to, change.from_) or change.to
 
 
 def upgrade(change: Change, now: str) -> str:

@@ -74,7 +74,7 @@ def fewer_running(view: View, share: float, why: str) -> Proposal:
     Never more than nine tenths of the pool carry. Counted over all data-parallel ranks, as the flag counts.
     """
     running = view.number("running_p95") or view.number("running_max")
-    limit = view.value("--max-running-requests") or (view.number("running_limit") or 0) * view.schedulers
+    limit = view.value("--max-running-requests") or view.running_limit or 0
     base = min(running * view.schedulers, limit or math.inf) if running else limit or 64
     fit = slots_that_fit(view)
     to = int(base * share) if fit is None else min(int(base * share), fit.requests)

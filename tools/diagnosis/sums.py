@@ -44,9 +44,10 @@ def slots_that_fit(view: View) -> Fit | None:
     running, usage = view.number("running_p95") or view.number("running_p50"), view.number("usage_p50")
     if not running or not usage or usage < _LEAST_USAGE:
         return None
-    slots = int(running * _SHARE / usage)
-    why = f"{running:g} run at token usage {usage:.2f}; {_SHARE:g} of the pool carries {slots}"
-    return Fit(slots, view.number("running_limit"), why)
+    each = int(running * _SHARE / usage)
+    ranks = f" on each of {view.schedulers} ranks" if view.schedulers > 1 else ""
+    why = f"{running:g} run{ranks} at token usage {usage:.2f}; {_SHARE:g} of the pool carries {each}{ranks}"
+    return Fit(each * view.schedulers, view.running_limit, why)
 
 
 def host_room_gb(view: View) -> float | None:

@@ -118,6 +118,12 @@ class View:
         dp = self.value("--dp-size") if self.on("--enable-dp-attention") else None
         return max(1, int(dp or 1))
 
+    @property
+    def running_limit(self) -> float | None:
+        """The limit as `--max-running-requests` takes it, over all schedulers; the ready line prints one's part."""
+        part = self.number("running_limit")
+        return None if part is None else part * self.schedulers
+
     @cached_property
     def usage(self) -> float | None:
         """Token usage under load, the largest of what is known of the full pool."""

@@ -94,6 +94,45 @@ def test_a_refusal_says_why(flags: Flags, change: Change, said: str) -> None:
     assert said in _reason(flags, change)
 
 
+VARIABLES = [
+    ("env", "raise", "NCCL_P2P_DISABLE", "auto", "takes 0 or 1"),
+    ("env", "set", "SGLANG_ENABLE_SPEC_V2", "72", "takes 0 or 1"),
+    ("env", "upgrade", "NCCL_P2P_DISABLE", "1", "not upgraded"),
+    ("env", "set", "CUDA_VISIBLE_DEVICES", "0.5", "numbers of GPUs"),
+    ("env", "raise", "CUDA_VISIBLE_DEVICES", 10**19, "numbers of GPUs"),
+    ("env", "raise", "NCCL_ALGO", "Ring", "only numbers"),
+    ("env", "lower", "NCCL_TIMEOUT", "60", "does not lower"),
+    ("host", "lower", "vm.swappiness", "72", "does not lower"),
+    ("host", "set", "memlock", "1", "does not parse"),
+    ("container", "set", "ulimit", "memlock=64", "does not parse"),
+]
+
+
+@pytest.mark.parametrize(("kind", "do", "name", "to", "said"), VARIABLES)
+def test_what_surrounds_the_command_has_values_of_its_kind(
+    kind: Any, do: Any, name: str, to: Any, said: str, flags: Flags
+) -> None:
+    known = Flags(flags.flags, variables=lambda _: True)
+    change = Change(kind, do, name, "30", to, evidence=("E5:1", "S1"))
+    assert said in _reason(known, change, launch=None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "do", "name", "to"),
+    [
+        ("env", "set", "NCCL_P2P_DISABLE", "1"),
+        ("env", "set", "CUDA_VISIBLE_DEVICES", "0,1,2,3"),
+        ("env", "raise", "NCCL_TIMEOUT", "64"),
+        ("env", "raise", "MOONCAKE_GLOBAL_SEGMENT_SIZE", "64gb"),
+        ("host", "raise", "memlock", "unlimited"),
+        ("container", "set", "ulimit", "memlock=-1:-1"),
+    ],
+)
+def test_and_takes_them(kind: Any, do: Any, name: str, to: Any, flags: Flags) -> None:
+    known = Flags(flags.flags, variables=lambda _: True)
+    assert _check(known, Change(kind, do, name, "30", to, evidence=("E5:1", "S1")), launch=None).accepted
+
+
 @pytest.mark.parametrize(
     ("version", "proposed", "to", "taken"),
     [

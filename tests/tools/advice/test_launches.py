@@ -157,6 +157,12 @@ def test_the_spelling_of_the_operator_stays() -> None:
     assert launch.written(edits) == "sglang serve --tp=\"4\" --page-size '32'"
 
 
+def test_a_variable_that_is_one_value_adds_no_options() -> None:
+    unit = "[Service]\nEnvironment=TP=8 'MORE=--tp 4'\nExecStart=/v/bin/sglang serve --model-path ${MODEL} --tp $TP"
+    notes = parse_launch("systemd", f"{unit} --enable-metrics $MORE --page-size=1 ${{OTHER}}\n").notes
+    assert notes == ("$MORE adds options: --tp 4", "${OTHER} may add options not seen here")
+
+
 def test_text_without_a_server_is_refused_with_what_to_do() -> None:
     for form, text in (("systemd", "[Service]\nExecStart=/bin/true\n"), ("shell", "ls -l"), ("config", "[]")):
         with pytest.raises(LaunchUnreadable) as caught:

@@ -234,3 +234,17 @@ def test_a_pool_of_nothing_on_a_card_with_room_is_not_the_context() -> None:
     assert full.label == "capacity.context_exceeds_kv_pool"
     half_empty = diagnosis.weigh(Facts((*refused, *card, fact("free_after_boot_gib", 46.9))))
     assert half_empty.label != "capacity.context_exceeds_kv_pool" or half_empty.kind == "abstain"
+
+
+@pytest.mark.parametrize(("limit", "tokens", "to"), [(24, 1990, 144), (24, 5800, None), (24, 0, 86)])
+def test_data_parallel_ranks_share_the_limit_that_is_typed(limit: int, tokens: int, to: int | None) -> None:
+    """The ready line prints one rank's part of 48; a total just above 48 is no reason for a restart."""
+    parted = (fact("running_limit", limit), fact("running_p95", limit), fact("running_max", limit))
+    left_out = ("running_limit", "running_p95", "running_max", "tokens_per_request")
+    attention = (fact("flag", "2", "--dp-size"), fact("flag", "true", "--enable-dp-attention"))
+    each = (fact("tokens_per_request", tokens),) if tokens else ()
+    facts = Facts(
+        (*(one for one in SLOTS if one.name not in left_out), *parted, *attention, *each, fact("usage_p50", 0.5))
+    )
+    changes = diagnosis.actions("capacity.spec_default_cap", facts).changes
+    assert [change.to for change in changes if change.flag == "--max-running-requests"] == ([to] if to else [])

@@ -84,8 +84,7 @@ def _raise_slots(view: View) -> Actions:
     from tools.capacity import limit_that_fits
 
     to, why = _wanted_running(view)
-    limit = view.number("running_limit")
-    most, now = limit_that_fits(view.facts, to), (limit or 0) * view.schedulers
+    most, now = limit_that_fits(view.facts, to), view.running_limit or 0
     if most is not None and most < to:
         note = f"the pool carries {to} requests ({why}), but {_NO_MEMORY}"
         if most <= now:
@@ -123,7 +122,7 @@ def _wanted_running(view: View) -> tuple[int, str]:
     fit = slots_that_fit(view)
     if fit is not None:
         return fit.requests, fit.why
-    limit = view.number("spec_default_reset") or view.number("running_limit") or 48
+    limit = view.number("spec_default_reset") or view.running_limit or 48
     why = "twice what it is; the tokens per request are not known, so go up in steps while token usage stays below 0.9"
     return int(limit * 2), why
 
