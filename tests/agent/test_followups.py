@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from agent.document import document
 from agent.found import COMPLAINT as COMPLAINT_PROBE
 from agent.grounding import commands_of
 from agent.models.playbook.followup import answered
+from agent.models.playbook.operating import restart_cost
 from agent.run import Run, start
 from agent.session import Session
 from agent.settings import Settings, load_settings
@@ -23,6 +25,7 @@ from agent.told import states
 from agent.views import terminal
 from tests.agent.test_demo import HOSTS
 from tests.program import sglscout
+from transcripts.facts import Fact
 
 # question, words that the answer must hold (lower case)
 QUESTIONS = [
@@ -399,3 +402,10 @@ def test_a_question_to_a_task_is_answered_from_its_findings(tmp_path: Path) -> N
     assert again.out.startswith(f"{task} (Limits on running requests")
     assert sglscout(tmp_path, "resume", made["id"], "who won the cup").exit == 3
     assert sglscout(tmp_path, "resume", made["id"], "downtime?").exit == 0
+
+
+def test_a_start_that_two_looks_read_is_one_start(talk: tuple[Settings, Session]) -> None:
+    case = talk[1].case
+    starts = (("E20:155", 300), ("E20:311", 319), ("E40:155", 300), ("E40:311", 319))
+    again = replace(case, _facts=[Fact("load_seconds", each, "s", "derived", source) for source, each in starts])
+    assert "the longest of 2 took 319 s" in restart_cost(again, re.match("", ""))  # type: ignore[arg-type]

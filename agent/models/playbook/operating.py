@@ -11,6 +11,7 @@ from agent.document import document, next_look
 from agent.models.playbook.answer import cited
 from agent.views.terminal import rolled_back_when
 from agent.views.words import amount, change_told
+from tools import advice
 from transcripts.facts import Fact
 
 Json = dict[str, Any]
@@ -126,7 +127,8 @@ def restart_cost(case: Case, _found: Found) -> str:
     longest = max(starts, key=lambda fact: float(fact.value))
     last = starts[-1]
     text = f"About {amount(last.value)} s from start to ready, as the last start took"
-    text += f"; the longest of {len(starts)} took {amount(longest.value)} s" if len(starts) > 1 else ""
+    count = advice.restart_cost(case.facts).starts
+    text += f"; the longest of {count} took {amount(longest.value)} s" if count > 1 else ""
     text += f"; with a rollback twice that, {amount(2 * float(longest.value))} s"
     if not restarts(case):
         text += "; what is recommended needs no restart" if case.advised and case.advised.changes else ""
