@@ -43,9 +43,16 @@ def by_program(root: Path, pattern: str, switches: tuple[str, ...]) -> None:
     subprocess.run([*command, *places], cwd=root, capture_output=True, check=False)
 
 
-def by_re(source: Source, pattern: str, options: dict[str, Any]) -> None:
+def in_python(pattern: str, options: dict[str, Any]) -> re.Pattern[str] | None:
+    """The pattern for Python's `re`; None where it is written as that cannot read it (`\\p{Han}`)."""
     written = re.escape(pattern) if options.get("literal") else pattern
-    compiled = re.compile(written, re.M | (re.I if options.get("ignore_case") else 0))
+    try:
+        return re.compile(written, re.M | (re.I if options.get("ignore_case") else 0))
+    except re.error:
+        return None
+
+
+def by_re(source: Source, compiled: re.Pattern[str], options: dict[str, Any]) -> None:
     globs = list(options.get("globs", ()))
     for path in source.files(*globs, path=options.get("path", ""), kind=options.get("kind")):
         text = (source.root / path).read_text(encoding="utf-8")
@@ -66,9 +73,11 @@ def searches(source: Source) -> None:
             ours = milliseconds(partial(_ours, source, pattern, {**options, **extra}))
             flags = ("-U", *switches) if extra else switches
             theirs = milliseconds(partial(by_program, source.root, pattern, flags))
-            plain = milliseconds(partial(by_re, source, pattern, options), rounds=1)
+            compiled = in_python(pattern, options)
+            plain = milliseconds(partial(by_re, source, compiled, options), rounds=1) if compiled else None
+            beside = f"{plain:7.1f}" if plain is not None else f"{'-':>7}"
             ratios.append(ours / theirs)
-            print(f"  {ours:7.1f} {theirs:7.1f} {plain:7.1f}  {ours / theirs:5.2f}  {pattern[:40]!r} {options}")
+            print(f"  {ours:7.1f} {theirs:7.1f} {beside}  {ours / theirs:5.2f}  {pattern[:40]!r} {options}")
         print(f"  median ratio {statistics.median(ratios):.2f}, largest {max(ratios):.2f}")
 
 
