@@ -252,10 +252,13 @@ class Scanner:
             place.defined[name] = value
 
     def _made_of_itself(self, target: ast.expr, value: ast.expr, place: _Place) -> str | None:
-        """The flag whose value an object keeps under its name, but not as it is (`self.x = min(args.x, 8)`)."""
+        """The flag whose value an object keeps under its name, but not as it is (`self.x = min(args.x, 8)`), or not for
+        long (`self.x = args.x`, then `if self.x <= 0: self.x = None`).
+        """
         match target:
             case ast.Attribute(value=ast.Name(id="self"), attr=name) if "_" in name and name in self.names:
-                if self._flag(value) is None and name in self.flags_in(value, place.local):
+                kept = name in self.copied.get(f"self.{name}", set()) and bool(place.guards)
+                if self._flag(value) is None and (kept or name in self.flags_in(value, place.local)):
                     return name
         return None
 

@@ -57,6 +57,13 @@ def test_what_an_object_makes_of_a_flags_value_is_an_override() -> None:
     assert "max_running_requests // self.dp_size" in made.effect
 
 
+@pytest.mark.parametrize("version", ["0.4.6", "0.5.9"])
+def test_a_value_that_an_object_keeps_and_then_changes_is_an_override(version: str) -> None:
+    found = [rule for rule in tree(version).rules("chunked-prefill-size") if rule.path == "srt/managers/scheduler.py"]
+    changed = {(rule.condition, rule.effect) for rule in found if rule.kind == "override"}
+    assert ("self.chunked_prefill_size <= 0", "chunked_prefill_size = None") in changed
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("flag", ["hicache-ratio", "max-running-requests", "page-size"])
 def test_every_rule_quotes_the_line_it_names(version: str, flag: str) -> None:
