@@ -127,7 +127,7 @@ def _report(result: Score, as_json: bool) -> None:
 def _lines(file: Path) -> list[str]:
     """The lines of a file that are not empty."""
     try:
-        text = file.read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{file} cannot be read: {error}.", "Give a text file in UTF-8.") from error
     return [line for line in text.split("\n") if line]

@@ -61,7 +61,7 @@ _HOST: Final = re.compile(
 )
 _DTYPE: Final = re.compile(r"Using KV cache dtype: (\S+)")
 _RESET: Final = re.compile(r"Max running requests is reset to (\d+)")
-_DP_CHUNK: Final = re.compile(r"chunked prefill size is adjusted to (\d+)")
+_DP_CHUNK: Final = re.compile(r"chunked prefill size is adjusted (?:from \d+ )?to (\d+)")
 _BYTES: Final = re.compile(rf"bytes_per_full_token={_F}")
 
 

@@ -204,6 +204,16 @@ def test_the_ratio_that_the_server_chose() -> None:
     assert (facts.number("host_headroom_gib", "host"), facts.number("host_headroom_gib", "cgroup")) == (396.0, 380.5)
 
 
+@pytest.mark.parametrize("version", ["0.4.6", "0.5.9", "0.5.16", "0.5.23"])
+def test_the_chunk_that_dp_attention_sets(version: str) -> None:
+    older = version in {"0.4.6", "0.5.9"}
+    starts = "DP attention is enabled. The chunked prefill" if older else "DP attention is enabled. chunked prefill"
+    figures = {"chunked_prefill_size": 2_048, "original_chunked_prefill_size": 16_384}
+    facts = read([f"[2026-02-10 03:11:04] {render(version, starts, figures)}"])
+    assert facts.number("chunk_adjusted") == 2_048
+    assert facts.get("message", "dp_chunk_adjusted") is not None
+
+
 SAID = (
     ("0.5.9", "Write page to storage: ", "l3_failed"),
     ("0.5.9", "Attached HiCache storage backend: ", "l3_attached"),

@@ -63,7 +63,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
         r"not enough (?:space for mamba|gpu memory for hybrid)|state cache is too small|can not alloc mamba cache",
     ),
     ("running_reduced_by_kv", r"max_running_requests was reduced from"),
-    ("dp_chunk_adjusted", r"chunked prefill size is adjusted to"),
+    ("dp_chunk_adjusted", r"chunked prefill size is adjusted (?:from \d+ )?to"),
     # host tiers: mem_cache/memory_pool_host.py, 0.5.23 mem_cache/pool_host/base.py, hybrid_cache/hybrid_pool_assembler.py
     ("host_pool_allocated", r"host memory for hierarchical kv cache|hierarchical kv host pool"),
     ("host_pool_refused", r"not enough host memory|no host memory is left for hicache"),

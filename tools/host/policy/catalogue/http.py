@@ -94,11 +94,16 @@ _CURL: Final = Entry(
         ),
         **valued(matching(r"[1-9]|[1-5]\d|60", "a time up to 60 s"), "-m --max-time --connect-timeout"),
         **valued(matching(r"[A-Z]+", "a method"), "-X --request"),
+        **valued(matching(r"/dev/null", "/dev/null: writes a file"), "-o --output"),
+        # Without `@` nothing is read, without `%output{` nothing written (curl's manual, --write-out).
+        **valued(
+            matching(r"(?!=)(?=.*%\{)(?:[A-Za-z0-9 _:=.,/-]|%\{[a-z_.]+\}|\\n)+", "a text of %{names}"),
+            "-w --write-out",
+        ),
         **never(
             "write-arg",
             "writes a file",
-            "-o --output -D --dump-header -c --cookie-jar --trace --trace-ascii --stderr --etag-save"
-            " --hsts --libcurl -w --write-out --output-dir",
+            "-D --dump-header -c --cookie-jar --trace --trace-ascii --stderr --etag-save --hsts --libcurl --output-dir",
             takes=True,
         ),
         **never("write-arg", "writes a file", "-O --remote-name -J --remote-header-name --remote-name-all"),

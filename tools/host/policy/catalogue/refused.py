@@ -26,7 +26,7 @@ _CLASSES: Final = (
         sh bash dash ash zsh fish ksh mksh csh tcsh rbash busybox toybox python python2 python3 pypy
         perl ruby node nodejs deno bun lua luajit php tclsh wish expect R Rscript java groovy scala ghci
         go cargo rustc gcc cc g++ clang make cmake ninja m4 bc dc ed ex vim vi nvim emacs nano pico gdb
-        lldb cuda-gdb gcore ipython jupyter torchrun accelerate ray uvicorn gunicorn sglang vllm openssl
+        lldb cuda-gdb gcore gstack pstack ipython jupyter torchrun accelerate ray uvicorn gunicorn sglang vllm openssl
         gpg
         psql mysql mysqldump mariadb sqlite3 redis-cli mongosh mongo etcdctl debugfs xfs_db
         compute-sanitizer rsh octave julia ocaml swipl sqlplus clickhouse-client cython
