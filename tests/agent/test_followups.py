@@ -29,6 +29,11 @@ from transcripts.facts import Fact
 
 # question, words that the answer must hold (lower case)
 QUESTIONS = [
+    ("can you just do it for me", ["only reads", "--max-running-requests", "made by hand"]),
+    ("why not just raise the limit to 200", ["200 running requests would hold", "past what the pool carries"]),
+    ("do i need more gpus", ["fp8 kv cache", "dp attention"]),
+    ("what did you not check", ["look: "]),
+    ("was passiert bei neustart", ["48 requests ran", "a restart ends them"]),
     ("why not ratio 8?", ["8 ranks x 89.50 gb = 716.0 gb", "does not fit", "the largest ratio that fits is 4.4"]),
     ("what about hicache ratio 2?", ["179.0 gb", "fits under"]),
     ("and hicache-size 60?", ["480.0 gb", "does not fit"]),

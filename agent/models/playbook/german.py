@@ -14,6 +14,7 @@ _PHRASES: Final = (
     (r"schief ?geht|schief gehen", "goes wrong"), (r"zurück ?(?:nehmen|setzen|drehen|rollen)", "undo"),
     (r"(?:host|arbeits|haupt)speicher", "host memory"), (r"grafikspeicher|gpu-?speicher", "gpu memory"),
     (r"seit wann", "since when"), (r"um wie viel schneller", "how much faster"),
+    (r"passiert mit", "happens with"), (r"bei(?:m)? (?:einem )?neustart", "at restart"),
 )  # fmt: skip
 _WORDS: Final = {
     "wie": "how", "was": "what", "warum": "why", "wieso": "why", "weshalb": "why", "wann": "when", "wo": "where",
@@ -25,7 +26,7 @@ _WORDS: Final = {
     "und": "and", "oder": "or", "mit": "with", "ohne": "without", "für": "for", "auf": "on", "von": "of", "im": "in",
     "nicht": "not", "kein": "no", "keine": "no", "keinen": "no", "wenn": "if", "jetzt": "now", "später": "later",
     "heute": "today", "nachts": "tonight", "danach": "after that", "zu": "to", "mehr": "more", "noch": "more",
-    "passiert": "happens with", "laufenden": "running", "laufende": "running",
+    "passiert": "happens", "laufenden": "running", "laufende": "running",
     "tun": "do", "machen": "do", "mache": "do", "mach": "do", "macht": "does", "gibt": "gives", "brauche": "need",
     "brauchen": "need", "braucht": "need", "nötig": "needed", "notwendig": "needed", "warten": "wait",
     "dauert": "take", "dauern": "take", "lange": "long", "lang": "long", "neustart": "restart", "neustarten": "restart",

@@ -87,9 +87,17 @@ def _on_the_change() -> Rows:
         _unless("will|would|can|until", "."),
     )
     yield operating.drain, r"\bdrain\w*"
+    doing = r"\b(?:do|make|apply|run|change|fix|restart|set)\b"
+    yield (
+        operating.by_hand,
+        r"\b(?:can|could|will|would|please)\b(?! (?:i|we)\b).*\byou\b",
+        doing,
+        r"for me|\bit\b|\bthat\b",
+    )
     ended = r"\b(?:lose\w*|lost|losing|drop\w*|kill\w*|abort\w*|cut off|in.?flight|interrupt\w*)\b"
     again = r"\b(?:reconnect\w*|resend|retry)\b"
     yield operating.lost, _any(ended, again, r"\bhappens? (?:to|with)\b"), _any(_REQUESTS, r"\bcaches?\b|prefix")
+    yield operating.lost, r"\bhappens?\b", _START
     held_off = r"\b(?:wait|ignore|postpone|delay|urgent\w*|do nothing|leave it|sleep|go to bed)\b"
     moment = r"until|till|morning|tomorrow|monday|weekend|hours?|\b(?:can|could|must|should|what if|how|is)\b"
     yield effects.wait, _unless("why|many|requests?|queue", held_off), moment
@@ -210,6 +218,8 @@ def _with_numbers() -> Rows:
     yield chosen.together, r"\b(?:both|together|combin\w*|and also|at once|plus|same time|and|with)\b"
     yield asked.lever_with_requests, _PLAIN_NUMBER, r"\b(?:both|together|and|with|plus|at)\b"
     yield asked.sum_of("fraction"), rf"fraction\D{{0,12}}{NUMBER}|{NUMBER} (?:mem.?)?fraction"
+    raised = r"why not|why don't|why can't|raise|increase|\bset\b|what if|instead|just"
+    yield asked.sum_of("running_requests"), rf"\blimit\b\D{{0,12}}{NUMBER}\b", raised
     yield (
         chosen.why_this_value,
         _PLAIN_NUMBER,
@@ -233,7 +243,10 @@ def _on_options() -> Rows:
         yield asked.lever(name), words
     yield asked.lever("fraction"), r"mem.?fraction|static fraction|\bfraction\b"
     yield asked.lever("speculation"), r"specul|eagle|draft", r"without|drop|disable|turn|off|remove"
-    yield asked.lever("levers"), r"levers|what else.*(?:try|turn|do)"
+    yield (
+        asked.lever("levers"),
+        r"levers|what else.*(?:try|turn|do)|\bneed\b.*\b(?:more|another|bigger|other)\b.*\b(?:gpus?|cards?|hardware)\b",
+    )
     yield asked.flag, r"(--[a-z][a-z0-9-]+)"
     yield chosen.option, rf"({OPTION_WORDS})"
 
@@ -247,7 +260,10 @@ def _on_the_case() -> Rows:
     read = r"what.*(?:did|was).*(?:look(?:ed)? at|read)"
     yield recorded.research, _any(r"research|which source|citation|in the (?:code|source)", read)
     yield recorded.certainty, r"certainty|confiden|\b(?:sure|certain)\b"
-    yield recorded.missing, r"missing|not (?:checked|known)|what.*(?:need|collect|would settle|would decide)|unsure"
+    yield (
+        recorded.missing,
+        r"missing|not (?:check\w*|known|look\w*)|what.*(?:need|collect|would settle|would decide)|unsure",
+    )
     after = r"check.*after|what.*(?:watch|expect|monitor)|metrics? (?:to|should)|(?:will|should|would) (?:i|we) see"
     yield (
         operating.verify,

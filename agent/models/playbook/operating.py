@@ -35,6 +35,14 @@ def change(case: Case, _found: Found) -> str:
     return "\n".join(lines)
 
 
+def by_hand(case: Case, found: Found) -> str:
+    """Who applies the change: the operator, with the commands that are shown."""
+    alone = cited(
+        "Nothing is changed from here: this program only reads, and a change is made by hand", looks(case), case
+    )
+    return "\n".join([alone, change(case, found)])
+
+
 def rollback(case: Case, _found: Found) -> str:
     """When to go back, then the commands."""
     made = document(case)
