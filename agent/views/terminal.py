@@ -3,6 +3,7 @@ more, with or without colour."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -93,6 +94,22 @@ def console(*, stderr: bool = False) -> Console:
     from agent.views.console import PlainConsole
 
     return PlainConsole(stderr=stderr, highlight=False, soft_wrap=False)
+
+
+def still_asked(document: Json) -> list[str]:
+    """Of `missing`, what an answer leaves open: not what would settle the cause that is named, or one dropped."""
+    missing: list[str] = document["diagnosis"]["missing"]
+    named = document["diagnosis"]["label"]
+    if not named:
+        return missing
+    done = [row for row in document["hypotheses"] if row["label"] == named or row["status"] == "refuted"]
+    settled = {_bare(row["would_settle"] or "") for row in done}
+    return [text for text in missing if _bare(text) not in settled]
+
+
+def _bare(question: str) -> str:
+    """A question without its marks and without where to look."""
+    return re.split(r"[?.;]? +look(?: at|:) ", question, maxsplit=1, flags=re.IGNORECASE)[0].rstrip(" ?.")
 
 
 def unknown(document: Json) -> list[str]:

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from agent.views.sections.blocks import Block, Code, Items, Paragraph, Table, cited
-from agent.views.terminal import rolled_back_when
+from agent.views.terminal import rolled_back_when, still_asked
 from agent.views.words import amount, change_told, sentence
 
 Json = dict[str, Any]
@@ -139,7 +139,7 @@ def follow_ups(document: Json) -> Iterator[Block]:
     rows: list[tuple[str | Paragraph, ...]] = [
         (change_told(each), "", document["ids"]["verify"]) for each in document["changes"]
     ]
-    for text in document["diagnosis"]["missing"]:
+    for text in still_asked(document):
         what, _, look = text.partition("Look: ")
         rows.append((f"Find out: {what.strip()}", "", look or "ask again with what was found"))
     rows += [(f"Settle: {text}", "", "read both places in the source") for text in document["contradictions"]]

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from agent.views.sections.blocks import Block, Items, Paragraph, Picture, Table, cited, refs
 from agent.views.tables import told_options
-from agent.views.terminal import FAILED, brought, unknown
+from agent.views.terminal import FAILED, brought, still_asked, unknown
 from agent.views.words import amount, change_told, listed, plural, sentence
 from transcripts.vocabulary import VOCABULARY
 
@@ -95,8 +95,7 @@ def assumptions(document: Json) -> Iterator[Block]:
 
 
 def left_open(document: Json) -> Iterator[Block]:
-    diagnosis = document["diagnosis"]
-    items = [cited(f"Not known: {text}") for text in diagnosis["missing"]]
+    items = [cited(f"Not known: {text}") for text in still_asked(document)]
     items += [cited(f"Not checked: {text}") for text in unknown(document)]
     items += [
         cited(f"Said without support, so do not rely on it: {spoken['text']}")

@@ -251,6 +251,24 @@ def _part_of(text: str, title: str) -> str:
     return text.partition(f"## {title}\n")[2].partition("\n## ")[0]
 
 
+@pytest.mark.parametrize(
+    ("name", "settled", "open_"),
+    [
+        ("slots", "as the limit allows while others wait", ""),
+        ("kv", "while fewer run than allowed", "how far does new_token_ratio jump"),
+        ("prefix", "with evicted_tokens_total rising", ""),
+    ],
+)
+def test_what_named_the_cause_is_not_left_open(
+    made: Callable[[str], Json], name: str, settled: str, open_: str
+) -> None:
+    """The question that tells a cause apart was answered where that cause is named; so is that of a dropped one."""
+    told = str([_section(made(name), title) for title in ("What was wrong", "Follow-ups")])
+    assert settled in str(made(name)["diagnosis"]["missing"])
+    assert settled not in told
+    assert told.count(open_) == 2 if open_ else "Find out" not in told
+
+
 def test_what_was_asked_later_is_told() -> None:
     from agent.case import Case
     from agent.document import document
