@@ -25,6 +25,7 @@ from tools.source.errors import PatternError, SearchTimeout, SourceUnavailable
 
 SECONDS: Final = 20.0
 LIMIT: Final = 100
+BYTES: Final = re.compile(r"\(\?[a-zA-Z]*-[a-zA-Z]*u.*\\x\{?[89a-fA-F][0-9a-fA-F]\}?", re.S)
 EVERYTHING: Final = 1_000_000
 NEWLINE: Final = re.compile(r"(?<!\\)(?:\\\\)*(?:\\n|\\x0[aA]|\\x\{0*[aA]\})|\n")
 WORKER: Final = Path(__file__).with_name("search_worker.py")
@@ -152,6 +153,8 @@ def request_for(
     written = re.escape(pattern) if literal else pattern
     if not multiline and NEWLINE.search(pattern if not literal else pattern.replace("\\", "")):
         raise PatternError("the pattern has a newline and lines are searched one by one.", "Pass multiline.")
+    if not literal and BYTES.search(pattern):
+        raise PatternError("the pattern looks for bytes, and text is searched.", "Write the character itself.")
     needs = _needed_literal(written, ignore_case) if multiline else ""
     return {
         "pattern": written,

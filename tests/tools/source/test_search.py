@@ -64,6 +64,12 @@ def test_lines_across_lines_are_those_of_ripgrep(version: str) -> None:
         assert lines_of(ours) == by_ripgrep(source.root, pattern, ("-U", *switches)), pattern
 
 
+def test_a_pattern_of_bytes_is_refused_and_not_half_answered() -> None:
+    with pytest.raises(PatternError, match="looks for bytes"):
+        asyncio.run(tree("0.4.6").search(r"(?-u)\xe4"))
+    assert asyncio.run(tree("0.4.6").search(r"(?-u:\b)hicache_ratio(?-u:\b)")).hits
+
+
 def test_hits_come_in_order_and_a_limit_keeps_the_first() -> None:
     source = tree("0.5.9")
     whole = asyncio.run(source.search("hicache", limit=EVERYTHING))
