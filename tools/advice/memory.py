@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from tools.advice.change import Problem
 from tools.advice.command import FLAG
-from tools.capacity import gpu_budget, limit_that_fits
+from tools.capacity import NO_CAP, gpu_budget, limit_that_fits, pool_tokens_with
 from transcripts.facts import Facts
 
 GIB = 1 << 30
@@ -178,13 +178,11 @@ def _running(old: dict[str, str], new: dict[str, str], facts: Facts, found: Fit)
     wanted = _number(new, [_RUNNING])
     if wanted is None or wanted == _number(old, [_RUNNING]):
         return
-    pool, each = _pool_tokens(old, new, facts), facts.number("tokens_per_request")
+    beside = _beside(old, new)
+    pool, each = facts.number("kv_pool", ""), facts.number("tokens_per_request")
     in_effect = facts.number("running_limit")
     if in_effect is not None and wanted <= in_effect:
         return
-    beside = {
-        name: new[name] for name in (_FRACTION, "--kv-cache-dtype") if new.get(name) and new[name] != old.get(name)
-    }
     largest = limit_that_fits(facts, int(wanted), beside)
     if largest is not None and wanted > largest and all(old.get(name) == new.get(name) for name in _ELSEWHERE):
         found.problems.append(
@@ -197,27 +195,24 @@ def _running(old: dict[str, str], new: dict[str, str], facts: Facts, found: Fit)
     if pool is None or each is None or each <= 0:
         found.missing.append("tokens of the pool and tokens per request under load (decode lines)")
         return
-    factor = _token_factor(old, new)
+    summed = pool_tokens_with(facts, beside) if beside else None
+    pool = pool * _token_factor(old, new) if summed is None else summed
     pools = max(_number(new, _DP, 1) or 1, 1) if "--enable-dp-attention" in new else 1
     were = max(_number(old, _DP, 1) or 1, 1) if "--enable-dp-attention" in old else 1
-    most = math.floor(pool * factor * pools / each) if pools >= were else math.floor(pool / each)
+    most = math.floor(pool * pools / each) if pools >= were else math.floor(pool / each)
     if wanted > most:
         found.problems.append(
             Problem(
-                f"{wanted:g} requests at {each:.0f} tokens each do not fit {pool * factor * pools:.0f} tokens: "
-                f"at most {most}",
+                f"{wanted:g} requests at {each:.0f} tokens each do not fit {pool * pools:.0f} tokens: at most {most}",
                 _source(facts, "tokens_per_request"),
             )
         )
 
 
-def _pool_tokens(old: dict[str, str], new: dict[str, str], facts: Facts) -> float | None:
-    """Tokens of one pool as printed; where a typed cap on them goes, what the sum gives without it."""
-    if _CAP in old and _CAP not in new:
-        summed = gpu_budget(facts).sum("pool_tokens")
-        if summed is not None and "without_it" in summed.inputs:
-            return summed.inputs["without_it"]
-    return facts.number("kv_pool", "")
+def _beside(old: dict[str, str], new: dict[str, str]) -> dict[str, str]:
+    """What else of the change makes the pool another one."""
+    changed = {name: new[name] for name in (_FRACTION, _DTYPE, _CAP) if new.get(name) and new[name] != old.get(name)}
+    return changed | ({_CAP: NO_CAP} if _CAP in old and _CAP not in new else {})
 
 
 def _token_factor(old: dict[str, str], new: dict[str, str]) -> float:

@@ -18,7 +18,7 @@ from tools.capacity.report import Report
 from tools.capacity.scoring import score
 from tools.capacity.shape import ModelShape
 from tools.capacity.sums import Missing, Sum
-from tools.capacity.whatif import MEMORY_LEVERS, NO_CAP, limit_that_fits, what_if
+from tools.capacity.whatif import MEMORY_LEVERS, NO_CAP, limit_that_fits, pool_tokens_with, what_if
 
 __all__ = [
     "MAX_NEW_CLIP",
@@ -51,6 +51,7 @@ __all__ = [
     "host_budget",
     "levers",
     "limit_that_fits",
+    "pool_tokens_with",
     "score",
     "slots_for",
     "svg",

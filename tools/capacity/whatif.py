@@ -62,19 +62,36 @@ def limit_that_fits(facts: Facts, wanted: int, beside: Mapping[str, str] | None 
     """The largest `--max-running-requests` up to `wanted` that the GPUs have memory for, with other levers `beside`.
 
     As the flag counts, over all data-parallel ranks, and never below the limit in force: the same sum as the lever's.
-    None where memory or the model's shape is not known. Raises SettingRefused as `what_if` does.
+    None where memory or the model's shape is not known, or a lever is none that can be summed.
     """
+    found = _beside(facts, beside or {})
+    if found is None:
+        return None
+    scenarios, settings = found
+    parts = scenarios.server.limit_parts(settings.dp)
+    asked = max(1, wanted // parts)
+    most = scenarios.limit_that_fits(settings, asked)
+    return wanted if most == asked else most * parts
+
+
+def pool_tokens_with(facts: Facts, wanted: Mapping[str, str]) -> int | None:
+    """Tokens of one pool with these levers set; None as for `limit_that_fits`."""
+    found = _beside(facts, wanted)
+    return None if found is None else found[0].evaluate(found[1]).tokens_per_pool
+
+
+def _beside(facts: Facts, wanted: Mapping[str, str]) -> tuple[Scenarios, Settings] | None:
     server = Deployment(facts)
     scenarios = Scenarios(server)
     if scenarios.missing:
         return None
     settings = scenarios.now
-    for name, value in (beside or {}).items():
-        settings = _apply(server, settings, name.removeprefix("--"), value)
-    parts = server.limit_parts(settings.dp)
-    asked = max(1, wanted // parts)
-    most = scenarios.limit_that_fits(settings, asked)
-    return wanted if most == asked else most * parts
+    try:
+        for name, value in wanted.items():
+            settings = _apply(server, settings, name.removeprefix("--"), value)
+    except SettingRefused:
+        return None
+    return scenarios, settings
 
 
 def _apply(server: Deployment, settings: Settings, name: str, value: str) -> Settings:

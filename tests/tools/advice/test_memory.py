@@ -26,3 +26,19 @@ def test_a_limit_ends_where_the_gpus_have_no_memory_for_it(free_gib: float, leas
     assert (f"at most {largest} fit" in " ".join(reasons)) == (largest < 72)
     proposed = actions("capacity.spec_default_cap", facts).changes
     assert [one.to for one in proposed if one.flag == "--max-running-requests"] == ([largest] if largest > 48 else [])
+
+
+@pytest.mark.parametrize(("wanted", "fits"), [(165, True), (170, False)])
+def test_a_limit_is_held_against_the_pool_that_the_whole_change_makes(wanted: int, fits: bool) -> None:
+    """FP8 alone ends at 160 requests; with 0.885 the pool is 332,785 tokens and ends at 167."""
+    facts = story(*under_load(), Fact("free_after_boot_gib", 12.0, "GiB", "observed", "E5:96"))
+    before = ["--tp-size", "8", "--mem-fraction-static", "0.88"]
+    after = ["--tp-size", "8", "--mem-fraction-static", "0.885", "--kv-cache-dtype", "fp8_e4m3"]
+    found = memory.fit(before, [*after, "--max-running-requests", str(wanted)], facts)
+    assert [one.text.endswith("at most 167") for one in found.problems] == ([] if fits else [True])
+
+
+def test_a_cache_type_that_is_none_is_no_crash_of_the_sum() -> None:
+    facts = story(*under_load(), Fact("free_after_boot_gib", 12.0, "GiB", "observed", "E5:96"))
+    after = ["--kv-cache-dtype", "float", "--max-running-requests", "60"]
+    assert memory.fit([], after, facts).problems == []

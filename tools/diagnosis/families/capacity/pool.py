@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 
 _CAP = "--max-total-tokens"
 _LARGEST_PAGE = 256  # tokens; a pool ends at a page
+_SHARE = 0.9  # of the pool that running requests may fill on average
 _FEW = 100  # requests at once; where more fill the pool, too many were let in
 
 
@@ -66,8 +67,8 @@ def _few_fill_it(view: View) -> Seen | None:
 
 def _grow_pool(view: View) -> Actions:
     fitting = _fitting(view)
-    chosen = _without_cap(view, fitting) or _more_tokens(view)[:2]
-    limit = _limit_of_larger_pool(view, chosen, fitting)
+    chosen = _without_cap(view, fitting) or _card_alone(view) or _more_tokens(view)[:2]
+    limit = _limit_of_larger_pool(view, chosen)
     crowd: Forbidden = (
         "raise",
         "--max-running-requests",
@@ -104,6 +105,17 @@ def _without_cap(view: View, fitting: list[Lever]) -> list[Proposal]:
         return []
     why = f"it ends the pool at {pool:,.0f} tokens; the static fraction leaves memory for {larger.tokens:,}"
     return [step(view, "remove", _CAP, None, why, unit="tokens")]
+
+
+def _card_alone(view: View) -> list[Proposal]:
+    """A higher fraction alone, where its pool carries all that run and wait: elements stay as they are."""
+    from tools.capacity import pool_tokens_with
+
+    wanted, each, more = _open_requests(view), view.number("tokens_per_request"), _more_of_the_card(view)
+    if not wanted or not each or not more:
+        return []
+    tokens = pool_tokens_with(view.facts, {FRACTION: str(more[0].to)})
+    return more if tokens and tokens * view.schedulers * _SHARE >= wanted * each else []
 
 
 def _more_tokens(view: View) -> list[Proposal]:
@@ -143,18 +155,33 @@ def _larger_pool(view: View, chosen: list[Proposal], fitting: list[Lever]) -> st
     return f"max_total_num_tokens above {now:,.0f}" + (f", by the sums {summed[0]:,}" if summed else "")
 
 
-def _limit_of_larger_pool(view: View, chosen: list[Proposal], fitting: list[Lever]) -> list[Proposal]:
-    """The limit as well, where it is reached already and would bind in the larger pool."""
-    fit, flags = slots_that_fit(view), {one.flag for one in chosen if one.do != "lower"}
-    if fit is None or pinned(view) is None:
+def _limit_of_larger_pool(view: View, chosen: list[Proposal]) -> list[Proposal]:
+    """The limit as well, where it would bind in the larger pool: it is reached already, or fewer may run than want to.
+
+    As far as the GPUs have memory for it beside what is chosen.
+    """
+    from tools.capacity import NO_CAP, limit_that_fits, pool_tokens_with
+
+    fit, wanted, now = slots_that_fit(view), _open_requests(view), view.number("kv_pool", "")
+    if fit is None or fit.limit is None or (pinned(view) is None and (wanted is None or wanted <= fit.limit)):
         return []
-    larger = [one for one in fitting if one.flags >= flags]
-    requests = int(fit.requests * min((one.factor for one in larger), default=1.0))
-    if fit.limit is None or requests <= fit.limit:
+    beside = {one.flag: NO_CAP if one.to is None else str(one.to) for one in chosen if one.do != "lower"}
+    tokens = pool_tokens_with(view.facts, beside)
+    requests = int(fit.requests * tokens / now) if tokens and now else fit.requests
+    most = limit_that_fits(view.facts, requests, beside)
+    requests = requests if most is None else min(requests, most)
+    if requests <= fit.limit:
         return []
     do: Do = "set" if limit_typed(view) is None else "raise"
-    why = f"the limit of {fit.limit:g} is reached already, and would bind in the larger pool"
+    held = "is reached already, and" if pinned(view) else f"is below the {wanted:g} that run and wait, and"
+    why = f"the limit of {fit.limit:g} {held} would bind in the larger pool"
     return [step(view, do, "--max-running-requests", requests, why, unit="requests")]
+
+
+def _open_requests(view: View) -> float | None:
+    """Requests that run and that wait under load, over all data-parallel ranks; None where either was not seen."""
+    running, waiting = view.number("running_p95"), view.number("queue_p95")
+    return None if running is None or waiting is None else (running + waiting) * view.schedulers
 
 
 def _more_of_the_card(view: View) -> list[Proposal]:

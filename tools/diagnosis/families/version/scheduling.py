@@ -21,7 +21,7 @@ from tools.diagnosis.clues import (
     setting_above,
     symptom,
 )
-from tools.diagnosis.conditions import SPECULATES
+from tools.diagnosis.conditions import FULL_CACHE, SPECULATES, THROWN_BACK, pool_carries_no_more
 from tools.diagnosis.measured import stands_in
 from tools.diagnosis.model import Actions, Proposal, Question
 from tools.diagnosis.view import View
@@ -358,6 +358,11 @@ ENTRIES = (
             ),
             Clue(6, _one_short, "each rank runs one less than its share while others wait"),
             Clue(2, symptom("one_slot_short"), "one less runs than allowed"),
+        ),
+        against=(
+            Clue(4, FULL_CACHE, "the pool is full"),
+            Clue(4, THROWN_BACK, "requests are thrown back, so memory binds"),
+            Clue(4, pool_carries_no_more, "the pool carries no more than the limit allows"),
         ),
         act=_batch_full,
     ),
