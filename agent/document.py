@@ -12,7 +12,6 @@ from agent.case import Case, Decision
 from agent.found import sglang_found
 from agent.grounding import sentences
 from agent.story import decided, logged, marks, memory_after, quoted, series
-from tools import diagnosis
 from transcripts.facts import Fact
 from transcripts.records import Finding, HypothesisRow, ReasonRow
 
@@ -157,6 +156,8 @@ def _diagnosis(case: Case) -> Json:
 
 def _failed(case: Case) -> Json:
     """The line that says why the server failed, where no cause is decided: quoted, with what to do first."""
+    from tools import diagnosis  # a turn that weighs nothing needs none of it
+
     found = diagnosis.failed(case.facts)
     return {} if found is None else {"line": found.line, "evidence": found.source, "means": found.means, "do": found.do}
 
