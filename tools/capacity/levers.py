@@ -13,7 +13,6 @@ from tools.capacity.budget import (
     fraction_sum,
     headroom_gib,
     round_fraction_down,
-    withheld_gib,
 )
 from tools.capacity.deployment import Deployment
 from tools.capacity.host import hicache_refused
@@ -60,7 +59,7 @@ class Catalogue:
         self._scenarios = scenarios
         self._server = scenarios.server
         self._has = has
-        self._now = scenarios.evaluate(scenarios.now)
+        self._now = scenarios.present
 
     def all(self) -> list[Lever]:
         found = [self.lever("now", ())]
@@ -106,7 +105,7 @@ class Catalogue:
     def _uncapped(self) -> list[Move]:
         """Without the typed cap on tokens, where it is what ends the pool."""
         cap, shape = self._now.settings.cap, self._server.shape
-        if cap is None or shape is None or shape.sliding or not withheld_gib(self._server):
+        if cap is None or shape is None or shape.sliding or not self._scenarios.withheld_gib:
             return []
         return [
             Move(
@@ -118,7 +117,7 @@ class Catalogue:
         ]
 
     def _fraction(self) -> list[Move]:
-        if withheld_gib(self._server):
+        if self._scenarios.withheld_gib:
             return []  # the cap ends the pool, whatever the fraction leaves
         now = self._server.fraction
         largest = fraction_sum(self._server)

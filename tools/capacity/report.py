@@ -9,7 +9,7 @@ from typing import Any
 from tools.capacity.concurrency import Concurrency, Mix, Slots, concurrency, slots_for
 from tools.capacity.gpu import gpu_budget
 from tools.capacity.host import HostBudget, host_budget
-from tools.capacity.lever import Lever
+from tools.capacity.lever import AS_SET, Lever
 from tools.capacity.levers import levers
 from tools.capacity.picture import bars, terminal, too_much_gib
 from tools.capacity.sums import GB, Missing, Sum
@@ -51,7 +51,7 @@ class Report:
         self.slots = slots_for(facts)
         self.host = host_budget(facts)
         self._ranges = [_tokens_by_name(end, settings or {}) for end in ends]
-        shown = [lever for lever in self.levers[1:] if lever.frontier or lever.name == "as set"]
+        shown = [lever for lever in self.levers[1:] if lever.frontier or lever.name == AS_SET]
         self.bars = bars(self.budget, self.levers[0], shown[:6]) if self.levers else ()
         too_much = too_much_gib(self.budget)
         self.no_picture = (
@@ -152,7 +152,7 @@ class Report:
             yield from ("", "GPU memory in GiB (2^30), host memory in GB (10^9), as the server prints them.", "")
             yield f"{'':2}{'lever':<{_NAME}}{'tokens':>11}{'x':>7}{'running':>9}{'prefixes':>12}{'host GB':>9} restart"
             for lever in self.levers:
-                if everything or lever.frontier or lever.name in ("now", "as set") or " + " not in lever.name:
+                if everything or lever.frontier or lever.name in ("now", AS_SET) or " + " not in lever.name:
                     yield from self._row(lever, width)
             yield from wrap("* the sensible frontier: nothing that fits beats it at everything", width)
         yield from terminal(self.bars, width)

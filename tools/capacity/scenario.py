@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from tools.capacity import graphs, pools, versions
 from tools.capacity.budget import (
@@ -75,6 +76,7 @@ class Scenarios:
     def __init__(self, server: Deployment) -> None:
         self.server = server
         self.missing = _missing(server)
+        self.withheld_gib = 0.0 if self.missing else withheld_gib(server)
         self._correction = 1.0
         if not self.missing:
             self._correction = self._measured()
@@ -106,6 +108,11 @@ class Scenarios:
             size_gb=server.whole("hicache_size", 0) if tiered else 0,
             cap=None if cap is None else int(cap.value),
         )
+
+    @cached_property
+    def present(self) -> Outcome:
+        """What the settings of now give."""
+        return self.evaluate(self.now)
 
     def evaluate(self, settings: Settings) -> Outcome:
         """The whole sum for one set of settings."""
@@ -283,7 +290,7 @@ class Scenarios:
             outcome = self.evaluate(replace(settings, limit=limit * parts))
             return outcome.gpu_fits or outcome.gpu_free_gib is None
 
-        low = min(wanted, self.limit_per_pool(self.now, self.evaluate(self.now).tokens_per_pool))
+        low = min(wanted, self.limit_per_pool(self.present.settings, self.present.tokens_per_pool))
         if fits(wanted):
             return wanted
         high = wanted
@@ -308,7 +315,7 @@ class Scenarios:
         left = free.value + settings.freed_gib
         now, then, tokens_now = server.draft_bytes_per_token, server.draft_bytes(layout), server.pool_tokens
         held = server.bytes_per_token
-        if tokens_now and held and withheld_gib(server):  # the pool is what is typed, not what the fraction leaves
+        if tokens_now and held and self.withheld_gib:  # the pool is what is typed, not what the fraction leaves
             cell = pools.full_bytes_per_token(shape, layout) / settings.dcp
             left -= (cell * tokens - held.value / server.dcp * tokens_now.value) / GIB
         else:
