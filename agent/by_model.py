@@ -6,21 +6,19 @@ What is scored is what would have reached the operator: the verdict of the sessi
 from __future__ import annotations
 
 import asyncio
-import re
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from agent.case import Case
-from agent.evaluate import Judge
+from agent.evaluate import Judge, version_of
 from agent.run import Run, start
 from agent.settings import Settings
 from transcripts.errors import LimitReached
 
 Json = dict[str, Any]
-_VERSION: Final = re.compile(r"\d+\.\d+\.\d+(?:\.?post\d+|rc\d+)?")
 
 
 def by_model(settings: Settings) -> Judge:
@@ -31,8 +29,8 @@ def by_model(settings: Settings) -> Judge:
 async def _judged(settings: Settings, given: Mapping[str, Any]) -> Json:
     with tempfile.TemporaryDirectory(prefix="sglscout-") as folder:
         target = {"kind": "bundle", "path": str(_collected(given, Path(folder))), "host": "incident"}
-        if found := _VERSION.search(str(given.get("flags_version") or given.get("sglang_version") or "")):
-            target["version"] = found[0]
+        if version := version_of(given):
+            target["version"] = version
         with start(settings, target, str(given["complaint"])) as session:
             run = Run.on(settings, session, lambda *_: None)
             async with run.bench:

@@ -91,9 +91,15 @@ def _once(facts: Iterable[Fact]) -> tuple[Fact, ...]:
 
 
 def _version(given: Mapping[str, Any]) -> tuple[Fact, ...]:
+    version = version_of(given)
+    return (Fact("version", version, "", "observed", "E1"),) if version else ()
+
+
+def version_of(given: Mapping[str, Any]) -> str:
+    """The version that an incident names, empty where it names none."""
     text = str(given.get("flags_version") or given.get("sglang_version") or "")
     found = re.search(r"\d+\.\d+\.\d+(?:\.?post\d+|rc\d+)?", text)
-    return (Fact("version", found.group(0), "", "observed", "E1"),) if found else ()
+    return found[0] if found else ""
 
 
 def _gpus(text: str) -> tuple[Fact, ...]:

@@ -120,8 +120,7 @@ class Failed:
 
 def failed(facts: Facts) -> Failed | None:
     """The failure to name first; None where none was seen, or where a server process is there all the same."""
-    running = facts.get("running")
-    if running is not None and str(running.value).lower() == "true":
+    if facts.text("running") == "True":
         return None
     lines = {fact.scope: fact for fact in reversed(facts.all("failure")) if fact.grade == "observed"}
     for kind, (means, do) in _MEANT.items():

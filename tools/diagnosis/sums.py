@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tools.diagnosis.view import View
 
-_SHARE = 0.9  # of the pool that running requests may fill on average
+SHARE = 0.9  # of the pool that running requests may fill on average
 _LEAST_USAGE = 0.05  # below it the quotient says nothing
 _GB = 10**9
 _GIB = 1 << 30
@@ -34,19 +34,19 @@ def slots_that_fit(view: View) -> Fit | None:
     """From the tokens that a request holds; from token usage where they are not known; None where neither is."""
     from tools.capacity import Slots, slots_for
 
-    found = slots_for(view.facts, _SHARE)
+    found = slots_for(view.facts, SHARE)
     if isinstance(found, Slots):
         pool, each = found.sums[0].inputs["pool_tokens"], found.sums[0].inputs["tokens_per_request"]
         ranks = f" are {found.per_rank} on each of {found.groups} ranks" if found.groups > 1 else ""
         end = f"{found.wall} on each" if found.groups > 1 else f"{found.wall}"
-        why = f"{_SHARE:g} of {pool:,.0f} tokens at {each:,.0f} each{ranks}; the pool itself ends at about {end}"
+        why = f"{SHARE:g} of {pool:,.0f} tokens at {each:,.0f} each{ranks}; the pool itself ends at about {end}"
         return Fit(found.value, found.limit, why)
     running, usage = view.number("running_p95") or view.number("running_p50"), view.number("usage_p50")
     if not running or not usage or usage < _LEAST_USAGE:
         return None
-    each = int(running * _SHARE / usage)
+    each = int(running * SHARE / usage)
     ranks = f" on each of {view.schedulers} ranks" if view.schedulers > 1 else ""
-    why = f"{running:g} run{ranks} at token usage {usage:.2f}; {_SHARE:g} of the pool carries {each}{ranks}"
+    why = f"{running:g} run{ranks} at token usage {usage:.2f}; {SHARE:g} of the pool carries {each}{ranks}"
     return Fit(each * view.schedulers, view.running_limit, why)
 
 

@@ -47,7 +47,7 @@ from tools.diagnosis.conditions import (
     state_outweighs_kv,
 )
 from tools.diagnosis.model import Actions, Do, Proposal, Question
-from tools.diagnosis.sums import slots_that_fit
+from tools.diagnosis.sums import SHARE, slots_that_fit
 from tools.diagnosis.view import View
 
 if TYPE_CHECKING:
@@ -55,7 +55,6 @@ if TYPE_CHECKING:
 
 _CAP = "--max-total-tokens"
 _LARGEST_PAGE = 256  # tokens; a pool ends at a page
-_SHARE = 0.9  # of the pool that running requests may fill on average
 _FEW = 100  # requests at once; where more fill the pool, too many were let in
 
 
@@ -66,8 +65,8 @@ def _few_fill_it(view: View) -> Seen | None:
 
 
 def _grow_pool(view: View) -> Actions:
-    fitting = _fitting(view)
-    chosen = _without_cap(view, fitting) or _card_alone(view) or _more_tokens(view)[:2]
+    fitting, card = _fitting(view), _more_of_the_card(view)
+    chosen = _without_cap(view, fitting) or _card_alone(view, card) or _more_tokens(view, card)[:2]
     limit = _limit_of_larger_pool(view, chosen)
     crowd: Forbidden = (
         "raise",
@@ -107,18 +106,18 @@ def _without_cap(view: View, fitting: list[Lever]) -> list[Proposal]:
     return [step(view, "remove", _CAP, None, why, unit="tokens")]
 
 
-def _card_alone(view: View) -> list[Proposal]:
+def _card_alone(view: View, card: list[Proposal]) -> list[Proposal]:
     """A higher fraction alone, where its pool carries all that run and wait: elements stay as they are."""
     from tools.capacity import pool_tokens_with
 
-    wanted, each, more = _open_requests(view), view.number("tokens_per_request"), _more_of_the_card(view)
-    if not wanted or not each or not more:
+    wanted, each = _open_requests(view), view.number("tokens_per_request")
+    if not wanted or not each or not card:
         return []
-    tokens = pool_tokens_with(view.facts, {FRACTION: str(more[0].to)})
-    return more if tokens and tokens * view.schedulers * _SHARE >= wanted * each else []
+    tokens = pool_tokens_with(view.facts, {FRACTION: str(card[0].to)})
+    return card if tokens and tokens * view.schedulers * SHARE >= wanted * each else []
 
 
-def _more_tokens(view: View) -> list[Proposal]:
+def _more_tokens(view: View, card: list[Proposal]) -> list[Proposal]:
     """Smaller elements, then more of the card; fewer at once where neither is left and ranks share attention."""
     changes = []
     if not view.setting("--kv-cache-dtype").startswith(("fp8", "fp4", "nvfp4")):
@@ -133,7 +132,7 @@ def _more_tokens(view: View) -> list[Proposal]:
                 "halves the bytes per token, so about twice the tokens; check quality on this GPU first",
             )
         )
-    changes += _more_of_the_card(view)
+    changes += card
     if not changes and view.on("--enable-dp-attention"):
         changes.append(fewer_running(view, 0.75, "fewer at once until the pool is larger"))
     return changes

@@ -11,7 +11,7 @@ import re
 from textwrap import shorten
 from typing import Final
 
-from tools.host.parsers.incident.messages import happened
+from tools.host.parsers.incident.messages import happened, is_settings
 from tools.host.parsers.lines import unwrap
 from tools.host.parsers.page import Page
 from transcripts.facts import Grade
@@ -58,7 +58,7 @@ def read(page: Page, told: list[tuple[int, str]], grade: Grade) -> None:
     """Facts `failure`, one for each kind that the lines name; the scope is the kind."""
     seen: dict[str, tuple[int, str]] = {}
     for number, line in told:
-        if len(line) > _LONGEST or "ServerArgs(" in line or "server_args=" in line or not _TRIGGER.search(line):
+        if len(line) > _LONGEST or is_settings(line) or not _TRIGGER.search(line):
             continue
         text = unwrap(number, line).text.strip()
         named = _ONE_OF.search(happened(text))

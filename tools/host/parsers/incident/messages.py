@@ -238,9 +238,14 @@ def happened(line: str) -> str:
 _SETTINGS: Final = ("ServerArgs(", "server_args=")
 
 
+def is_settings(line: str) -> bool:
+    """Whether the server prints its settings here: their names tell of no event."""
+    return any(mark in line for mark in _SETTINGS)
+
+
 def read(page: Page, line: str, number: int, grade: Grade) -> None:
     """Every message of the table that this line holds."""
-    if any(mark in line for mark in _SETTINGS):
+    if is_settings(line):
         return
     low = line.lower()
     if not _TRIGGER.search(low):
