@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agent.commands.options import once
+from agent.commands.options import one_host
 from transcripts.errors import Inconclusive, UsageError
 
 if TYPE_CHECKING:
@@ -40,12 +40,7 @@ _ALIASES = {"tp": "tp-size", "pp": "pp-size", "dp": "dp-size", "dcp": "dcp-size"
 
 
 @click.command()
-@click.option(
-    "--host",
-    multiple=True,
-    callback=once,
-    help="USER@HOST[:PORT], a name of your SSH configuration, or `local`.",
-)
+@one_host()
 @click.option("--bundle", type=click.Path(exists=True, path_type=Path), help="A bundle, folder, log or pasted text.")
 @click.option("--config", type=click.Path(exists=True, path_type=Path), help="A model's config.json, or its folder.")
 @click.option("--gpus", help="With --config: COUNTxSIZE, as 8x96, 8x97887MiB.")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agent.commands.options import exclusive, model_of, model_options
+from agent.commands.options import HOST_NAMED, exclusive, model_of, model_options
 from agent.settings import Settings, load_settings
 from transcripts.errors import UsageError
 
@@ -23,7 +23,7 @@ COMPLAINT = (
     "seems like I'm kinda low on max parallel request context, what options do we have for ram offload of kv cache?"
 )
 
-HOSTS = "USER@HOST[:PORT], a name of your SSH configuration, or `local`; again for nodes beside the first."
+HOSTS = f"{HOST_NAMED}; again for nodes beside the first."
 
 
 def case_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agent.commands.options import model_of, model_options, once
+from agent.commands.options import HOST_NAMED, model_of, model_options, one_host
 from agent.settings import FROM_HOST, Settings, load_settings
 from transcripts.errors import UsageError
 
@@ -21,12 +21,7 @@ Check = tuple[str, bool, str]
 
 
 @click.command()
-@click.option(
-    "--host",
-    multiple=True,
-    callback=once,
-    help="With --model-from-host: USER@HOST[:PORT], a name of your SSH configuration, or `local`.",
-)
+@one_host(f"With --model-from-host: {HOST_NAMED}.")
 @model_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def doctor(host: str | None, model: str | None, model_from_host: bool, as_json: bool) -> int:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import click
 
-from agent.commands.options import exclusive, once
+from agent.commands.options import exclusive, one_host
 from transcripts.errors import UsageError
 
 
@@ -51,12 +51,7 @@ def trust(host: str, fingerprint: str | None) -> int:
 
 
 @click.command()
-@click.option(
-    "--host",
-    multiple=True,
-    callback=once,
-    help="USER@HOST[:PORT], a name of your SSH configuration, or `local`.",
-)
+@one_host()
 @click.option("--script", "as_script", is_flag=True, help="Print a script to run where nobody may log in.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="The bundle, a .tar.gz.")
 @click.option("--profile", type=click.Choice(["llm", "share"]), default="llm", help="How much redaction hides.")

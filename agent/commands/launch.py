@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agent.commands.options import once
+from agent.commands.options import one_host
 from agent.commands.source import JSON, TREE, VERSION, known, print_document, say
 from transcripts.errors import HostError, Inconclusive, UsageError
 
@@ -35,13 +35,7 @@ class Deployed:
 @click.command()
 @click.argument("command", required=False)
 @VERSION
-@click.option(
-    "--host",
-    metavar="H",
-    multiple=True,
-    callback=once,
-    help="The tree that this host runs, [user@]host[:port] or `local`; and its command line.",
-)
+@one_host("The tree that this host runs, [user@]host[:port] or `local`; and its command line.", "H")
 @TREE
 @JSON
 def check(command: str | None, version: str | None, host: str | None, path: Path | None, as_json: bool) -> int:

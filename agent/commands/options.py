@@ -10,6 +10,8 @@ import click
 from agent.settings import FROM_HOST
 from transcripts.errors import UsageError
 
+HOST_NAMED = "USER@HOST[:PORT], a name of your SSH configuration, or `local`"
+
 
 def exclusive(*given: tuple[str, object], hint: str = "Give one of them.") -> None:
     """Of options that cannot be followed together at most one is given; none is ignored. Raises UsageError."""
@@ -25,6 +27,13 @@ def once(context: click.Context, option: click.Parameter, given: tuple[str, ...]
         said = f"{option.opts[0]} is given {len(given)} times ({', '.join(given)}); {name} takes one."
         raise UsageError(said, f"Run {name} once for each.")
     return given[0] if given else None
+
+
+def one_host(
+    says: str = f"{HOST_NAMED}.", metavar: str | None = None
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """`--host` of a command that looks at one host alone."""
+    return click.option("--host", metavar=metavar, multiple=True, callback=once, help=says)
 
 
 def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
