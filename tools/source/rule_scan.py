@@ -8,9 +8,20 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
+
+from tools.source.syntax import (
+    callee_of,
+    denied,
+    dotted,
+    fails,
+    leaves,
+    locals_in,
+    message_of,
+    parts_of,
+    registered_for,
+)
 
 Kind = Literal["raise", "assert", "warn", "override"]
 RECORDS: Final = frozenset({"server_args", "args", "cfg", "sa", "serverargs", "self_args", "params"})
@@ -146,9 +157,9 @@ class Scanner:
                 self._definition(inner, own=node.name == self.record_class)
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             self._own = own
-            if any("register" in _dotted(_callee(each)) for each in node.decorator_list):
+            if any("register" in dotted(callee_of(each)) for each in node.decorator_list):
                 self.calls.append(CallSite(node.name, "__registry__", (), ()))
-            self._body(node.body, _Place(node.name, _registered_for(node), local=dict(self.copied)))
+            self._body(node.body, _Place(node.name, registered_for(node), local=dict(self.copied)))
 
     def _copied(self, tree: ast.Module) -> dict[str, set[str]]:
         """Attributes of `self` that are given a flag's value as it is, anywhere in the file."""
@@ -165,7 +176,7 @@ class Scanner:
         start = len(self.rules)
         for statement in body:
             self._statement(statement, place)
-            if isinstance(statement, ast.If) and not statement.orelse and _leaves(statement.body):
+            if isinstance(statement, ast.If) and not statement.orelse and leaves(statement.body):
                 after = place.past(statement.test)
                 place.guards, place.denials = after.guards, after.denials
         self.rules[start:] = _joined(self.rules[start:])
@@ -178,10 +189,10 @@ class Scanner:
                 self._body(body, place.under(test))
                 self._body(other, place.past(test))
             case ast.Raise(exc=error):
-                self._add("raise", _message(error), statement, place)
+                self._add("raise", message_of(error), statement, place)
             case ast.Assert(test=test, msg=message):
                 broken = place.under(denied(test))
-                self._add("assert", _message(message) or f"{self.text(test)} must hold", statement, broken)
+                self._add("assert", message_of(message) or f"{self.text(test)} must hold", statement, broken)
             case ast.Return(value=ast.Dict() as table):
                 self._table(table, statement, place)
             case ast.Assign(targets=targets, value=value):
@@ -208,7 +219,7 @@ class Scanner:
                 for part in (body, other, final):
                     self._body(part, place.same())
                 for handler in handlers:
-                    self._body(handler.body, place.under(_failed(body)))
+                    self._body(handler.body, place.under(fails(body)))
             case ast.FunctionDef(body=body):
                 self._body(body, place.same(apart=True))
 
@@ -220,7 +231,7 @@ class Scanner:
             for call in ast.walk(part):
                 if isinstance(call, ast.Call):
                     for name in (call.func, *call.args):
-                        callee = _dotted(name).rpartition(".")[2] if isinstance(name, (ast.Name, ast.Attribute)) else ""
+                        callee = dotted(name).rpartition(".")[2] if isinstance(name, (ast.Name, ast.Attribute)) else ""
                         if callee:
                             self._note_call(callee, place)
 
@@ -233,7 +244,7 @@ class Scanner:
 
     def _assignment(self, target: ast.expr, value: ast.expr, statement: ast.stmt, place: _Place) -> None:
         if isinstance(target, ast.Tuple):
-            for each, part in zip(target.elts, _parts(value, len(target.elts)), strict=True):
+            for each, part in zip(target.elts, parts_of(value, len(target.elts)), strict=True):
                 self._assignment(each, part, statement, place)
             return
         changed = self._flag(target)
@@ -245,7 +256,7 @@ class Scanner:
             changed = self._made_of_itself(target, value, place)
         if changed is not None and self.text(value) != changed:
             self._add("override", f"{changed} = {self.text(value)}", statement, place, (changed,), value)
-        name = _dotted(target)
+        name = dotted(target)
         if name:
             before = place.local.get(name, set()) if place.guards else set()
             place.local[name] = self.flags_in(value, place.local) | before
@@ -276,9 +287,9 @@ class Scanner:
     def _call_rules(self, value: ast.expr, statement: ast.stmt, place: _Place) -> None:
         if not isinstance(value, ast.Call):
             return
-        name = value.func.attr if isinstance(value.func, ast.Attribute) else _dotted(value.func)
+        name = value.func.attr if isinstance(value.func, ast.Attribute) else dotted(value.func)
         if name in LOGS or name in SEVERE_LOGS:
-            self._add("warn", _message(value), statement, place)
+            self._add("warn", message_of(value), statement, place)
         elif any(word in name for word in RESOLVES) or name in ("set_field", "replace"):
             given = [each for each in value.keywords if each.arg in self.names]
             if given:
@@ -335,14 +346,14 @@ class Scanner:
     def _terms(self, guards: list[ast.expr], place: _Place) -> list[str]:
         """`name = expression` for the local names in conditions, and for those in these."""
         found: dict[str, str] = {}
-        pending = [name for guard in guards for name in _locals_in(guard)]
+        pending = [name for guard in guards for name in locals_in(guard)]
         while pending and len(found) < TERMS_LIMIT:
             name = pending.pop(0)
             spelled = name.rpartition(".")[2]
             value = place.defined.get(name) or self._constants.get(name)
             if value is not None and name not in found and spelled not in self.names and name not in RECORDS:
                 found[name] = _cut(f"{name} = {self.text(value)}")
-                pending += _locals_in(value)
+                pending += locals_in(value)
         return list(found.values())
 
     def _named_in(self, text: str) -> set[str]:
@@ -357,9 +368,7 @@ class Scanner:
             name = self._flag(each)
             if name is not None:
                 found.add(name)
-            dotted = _dotted(each) if isinstance(each, (ast.Name, ast.Attribute)) else ""
-            if dotted in local:
-                found |= local[dotted]
+            found |= local.get(dotted(each), set())
         return found
 
     def _flag(self, node: ast.AST) -> str | None:
@@ -372,9 +381,9 @@ class Scanner:
             return node.attr if record or (receiver.id != "self" and node.attr.count("_") >= 1) else None
         if isinstance(receiver, ast.Attribute) and receiver.attr in RECORDS:
             return node.attr
-        if isinstance(receiver, ast.Attribute) and self.outside and _dotted(receiver).startswith("self."):
+        if isinstance(receiver, ast.Attribute) and self.outside and dotted(receiver).startswith("self."):
             return node.attr if "_" in node.attr else None
-        if isinstance(receiver, ast.Call) and _dotted(receiver.func).startswith("get_"):
+        if isinstance(receiver, ast.Call) and dotted(receiver.func).startswith("get_"):
             return node.attr
         return None
 
@@ -400,76 +409,6 @@ class Scanner:
         return text
 
 
-def denied(test: ast.expr) -> ast.expr:
-    """The opposite of a condition, without a double negation."""
-    match test:
-        case ast.UnaryOp(op=ast.Not(), operand=inner):
-            return inner
-        case ast.Compare(left=left, ops=[operator], comparators=others) if type(operator) in _OPPOSITE:
-            return ast.Compare(left, [_OPPOSITE[type(operator)]()], others)
-    return ast.UnaryOp(ast.Not(), test)
-
-
-_OPPOSITE: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
-    ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
-    ast.Lt: ast.GtE, ast.GtE: ast.Lt, ast.Gt: ast.LtE, ast.LtE: ast.Gt,
-}  # fmt: skip
-
-
-def _locals_in(node: ast.AST) -> list[str]:
-    """Names and attributes of self in an expression, in order."""
-    return [_dotted(each) for each in ast.walk(node) if isinstance(each, (ast.Name, ast.Attribute)) and _dotted(each)]
-
-
-def _parts(value: ast.expr, count: int) -> list[ast.expr]:
-    """What each of several targets is given."""
-    if isinstance(value, ast.Tuple) and len(value.elts) == count:
-        return value.elts
-    return [ast.Subscript(value, ast.Constant(number), ast.Load()) for number in range(count)]
-
-
-def _failed(body: list[ast.stmt]) -> ast.expr:
-    """What must have happened for an exception to be handled: `fails(…)`, by the first statement that was tried."""
-    value = getattr(body[0], "value", None)
-    tried = value if isinstance(value, ast.expr) else ast.Name("it", ast.Load())
-    return ast.Call(ast.Name("fails", ast.Load()), [tried], [])
-
-
-def _leaves(body: list[ast.stmt]) -> bool:
-    return bool(body) and isinstance(body[-1], (ast.Return, ast.Continue))
-
-
-def _dotted(node: ast.AST) -> str:
-    if isinstance(node, ast.Name):
-        return node.id
-    if isinstance(node, ast.Attribute):
-        inner = _dotted(node.value)
-        return f"{inner}.{node.attr}" if inner else ""
-    return ""
-
-
-def _message(node: ast.AST | None) -> str:
-    """The words of an error, a log call or a string; what is filled in later stands in braces."""
-    match node:
-        case None:
-            return ""
-        case ast.Call(args=[first, *_]):
-            return _message(first)
-        case ast.Call(func=func):
-            return ast.unparse(func)
-        case ast.JoinedStr(values=parts):
-            return "".join(_message(part) for part in parts)
-        case ast.FormattedValue(value=value):
-            return "{" + ast.unparse(value) + "}"
-        case ast.Constant(value=str(text)):
-            return " ".join(text.split()) if "\n" in text else text
-        case ast.BinOp(left=left, op=ast.Add(), right=right):
-            return _message(left) + _message(right)
-        case ast.BinOp(left=left, op=ast.Mod()):
-            return _message(left)
-    return ast.unparse(node)
-
-
 def _cut(text: str) -> str:
     return text if len(text) <= TEXT_LIMIT else text[: TEXT_LIMIT - 3] + "..."
 
@@ -490,24 +429,6 @@ def _joined(rules: list[Rule]) -> list[Rule]:
                 continue
         out.append(rule)
     return out
-
-
-def _callee(node: ast.expr) -> ast.expr:
-    return node.func if isinstance(node, ast.Call) else node
-
-
-def _registered_for(node: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[ast.expr, ...]:
-    """When a function runs that a decorator registers: for the model architectures it names."""
-    for decorator in node.decorator_list:
-        if isinstance(decorator, ast.Call) and "register" in _dotted(decorator.func):
-            names = [each for each in decorator.args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
-            if names:
-                architectures = ast.List([*names], ast.Load())
-                return (ast.Compare(ast.Name("architecture", ast.Load()), [ast.In()], [architectures]),)
-            tests = [each.body for each in decorator.args if isinstance(each, ast.Lambda)]
-            if tests:
-                return (tests[0],)
-    return ()
 
 
 def reached(rules: list[Rule], calls: list[CallSite]) -> list[Rule]:
@@ -546,10 +467,3 @@ def _merged(change: Rule, said: Rule) -> Rule:
         "override", change.condition, f'{change.effect}; says "{said.effect}"', flags, change.path, change.line,
         change.quote, change.conditions, change.sets, change.where, change.terms,
     )  # fmt: skip
-
-
-def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    """Every function of a tree, methods included."""
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            yield node

@@ -15,7 +15,8 @@ from tools.source.annotated import record_fields
 from tools.source.catalogue import Flag, FlagCatalogue
 from tools.source.folding import Folder, Unfoldable
 from tools.source.modules import ClassRef, Module, Modules, Scope
-from tools.source.rule_scan import CallSite, Rule, Scanner, functions, reached
+from tools.source.rule_scan import CallSite, Rule, Scanner, reached
+from tools.source.syntax import functions
 
 HANDLERS: Final = ("srt/server_args.py", "srt/arg_groups/")
 PLAIN_WORDS: Final = frozenset(

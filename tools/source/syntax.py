@@ -1,0 +1,105 @@
+"""Questions about pieces of syntax: names as they are written, a condition and its opposite, the words of a message."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import Final
+
+
+def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Every function of a tree, methods included."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node
+
+
+def dotted(node: ast.AST) -> str:
+    """`self.model.page_size` of names and attributes, empty for anything else."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        inner = dotted(node.value)
+        return f"{inner}.{node.attr}" if inner else ""
+    return ""
+
+
+def callee_of(node: ast.expr) -> ast.expr:
+    """What a call calls; a decorator may stand without one."""
+    return node.func if isinstance(node, ast.Call) else node
+
+
+def locals_in(node: ast.AST) -> list[str]:
+    """Names and attributes of self in an expression, in order."""
+    return [dotted(each) for each in ast.walk(node) if isinstance(each, (ast.Name, ast.Attribute)) and dotted(each)]
+
+
+def parts_of(value: ast.expr, count: int) -> list[ast.expr]:
+    """What each of several targets is given."""
+    if isinstance(value, ast.Tuple) and len(value.elts) == count:
+        return value.elts
+    return [ast.Subscript(value, ast.Constant(number), ast.Load()) for number in range(count)]
+
+
+def leaves(body: list[ast.stmt]) -> bool:
+    """Whether nothing after a block is reached from it."""
+    return bool(body) and isinstance(body[-1], (ast.Return, ast.Continue))
+
+
+def denied(test: ast.expr) -> ast.expr:
+    """The opposite of a condition, without a double negation."""
+    match test:
+        case ast.UnaryOp(op=ast.Not(), operand=inner):
+            return inner
+        case ast.Compare(left=left, ops=[operator], comparators=others) if type(operator) in _OPPOSITE:
+            return ast.Compare(left, [_OPPOSITE[type(operator)]()], others)
+    return ast.UnaryOp(ast.Not(), test)
+
+
+_OPPOSITE: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
+    ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
+    ast.Lt: ast.GtE, ast.GtE: ast.Lt, ast.Gt: ast.LtE, ast.LtE: ast.Gt,
+}  # fmt: skip
+
+
+def fails(body: list[ast.stmt]) -> ast.expr:
+    """What must have happened for an exception to be handled: `fails(…)`, by the first statement that was tried."""
+    value = getattr(body[0], "value", None)
+    tried = value if isinstance(value, ast.expr) else ast.Name("it", ast.Load())
+    return ast.Call(ast.Name("fails", ast.Load()), [tried], [])
+
+
+def registered_for(node: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[ast.expr, ...]:
+    """When a function runs that a decorator registers: for the model architectures it names."""
+    for decorator in node.decorator_list:
+        if isinstance(decorator, ast.Call) and "register" in dotted(decorator.func):
+            names = [each for each in decorator.args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+            if names:
+                architectures = ast.List([*names], ast.Load())
+                return (ast.Compare(ast.Name("architecture", ast.Load()), [ast.In()], [architectures]),)
+            tests = [each.body for each in decorator.args if isinstance(each, ast.Lambda)]
+            if tests:
+                return (tests[0],)
+    return ()
+
+
+def message_of(node: ast.AST | None) -> str:
+    """The words of an error, a log call or a string; what is filled in later stands in braces."""
+    match node:
+        case None:
+            return ""
+        case ast.Call(args=[first, *_]):
+            return message_of(first)
+        case ast.Call(func=func):
+            return ast.unparse(func)
+        case ast.JoinedStr(values=parts):
+            return "".join(message_of(part) for part in parts)
+        case ast.FormattedValue(value=value):
+            return "{" + ast.unparse(value) + "}"
+        case ast.Constant(value=str(text)):
+            return " ".join(text.split()) if "\n" in text else text
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            return message_of(left) + message_of(right)
+        case ast.BinOp(left=left, op=ast.Mod()):
+            return message_of(left)
+    return ast.unparse(node)
