@@ -49,7 +49,7 @@ def headline(document: Json) -> str:
         return "Nothing wrong was found."
     first = next((row for row in document["hypotheses"] if row["status"] != "refuted" and row["reasons_for"]), None)
     if first is None:
-        return "Not decided yet: too little was seen" + (" beside the failure." if diagnosis.get("failed") else ".")
+        return "Not decided yet: too little was seen" + (" beside the failure." if diagnosis["failed"] else ".")
     if diagnosis["kind"] == "abstain":
         return sentence(f"Not decided yet; the strongest lead: {first['statement']}")
     return sentence(first["statement"])
@@ -89,7 +89,7 @@ def _rows(document: Json) -> Iterator[tuple[str, str, str]]:
         yield "Damaged", _cut(f"the transcript: {'; '.join(document['damage'])}", CAUSE), STYLES["abstain"]
     if not document["target"]["found"]:
         yield "Answer", headline(document), STYLES["abstain"]
-        yield from _failed(diagnosis.get("failed"))
+        yield from _failed(diagnosis["failed"])
         yield "Seen", _seen_instead(document), ""
         yield "Do", _do_where_nothing_is(document), ""
         return
@@ -98,7 +98,7 @@ def _rows(document: Json) -> Iterator[tuple[str, str, str]]:
         yield "Answer", answered, ""
     yield "Cause", f"{_cut(headline(document), CAUSE)} {_certainty(diagnosis)}", STYLES[diagnosis["kind"]]
     if diagnosis["kind"] == "abstain":
-        yield from _failed(diagnosis.get("failed"))
+        yield from _failed(diagnosis["failed"])
         yield from _undecided(diagnosis)
     yield from _change(document)
     target = document["target"]
@@ -141,7 +141,7 @@ def _certainty(diagnosis: Json) -> str:
     return f"({named}certainty {diagnosis['certainty']:.2f})"
 
 
-def _failed(failed: Json | None) -> Iterator[tuple[str, str, str]]:
+def _failed(failed: Json) -> Iterator[tuple[str, str, str]]:
     """The line of the failure, what it means and what to do first."""
     if failed:
         yield "Failed", f"“{failed['line']}” [{failed['evidence']}]: {failed['means']}.", STYLES["abstain"]
