@@ -151,7 +151,8 @@ class SshTransport:
             if channel is not None:
                 if not channel.exit_status_ready():
                     _signal(self._client, channel)
-                channel.close()
+                with suppress(Exception):  # the connection may have ended by now: what came was handed on already
+                    channel.close()
 
     def _session(self, deadline: float, stop: threading.Event) -> Any:
         """A channel; tried again where the server still counts one that was just closed."""

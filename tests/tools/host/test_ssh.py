@@ -18,6 +18,7 @@ from contextlib import aclosing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
+import paramiko
 import pytest
 
 from tests.needs import needs
@@ -250,6 +251,22 @@ def test_a_connection_that_breaks_in_the_middle_keeps_what_had_come(tmp_path: Pa
     got, kind = asyncio.run(work())
     assert got
     assert kind in (ConnectionLost, None)
+
+
+def test_a_connection_that_ends_as_a_channel_is_left_says_nothing_on_the_terminal(
+    server: Sshd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ended(channel: paramiko.Channel) -> None:
+        left.append(channel.get_id())
+        raise EOFError  # what paramiko raises where the connection went before the word "close" was sent
+
+    left: list[int] = []
+    shouted: list[threading.ExceptHookArgs] = []
+    monkeypatch.setattr(paramiko.Channel, "close", ended)
+    monkeypatch.setattr(threading, "excepthook", shouted.append)
+
+    assert _run(server, "echo here") == (0, "here\n", False)
+    assert (bool(left), shouted) == (True, [])
 
 
 def test_jump_host_by_configuration_with_the_same_rules(server: Sshd, tmp_path: Path) -> None:

@@ -153,12 +153,12 @@ class _Listener:
     def _greet(self, connection: socket.socket) -> None:
         import paramiko
 
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        transport = paramiko.Transport(connection)
-        transport.local_version = "SSH-2.0-OpenSSH_9.6p1 Ubuntu-3ubuntu13.14"
-        transport.add_server_key(self._key)
-        self._transports.append(transport)
         with suppress(paramiko.SSHException, EOFError, OSError):
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            transport = paramiko.Transport(connection)
+            transport.local_version = "SSH-2.0-OpenSSH_9.6p1 Ubuntu-3ubuntu13.14"
+            transport.add_server_key(self._key)
+            self._transports.append(transport)
             # An event makes this return at once: a slow client must not keep the others waiting.
             transport.start_server(threading.Event(), _session_rules(self.served, self._accepted))
 
@@ -205,6 +205,8 @@ def _session_rules(served: Served, accepted: bytes) -> paramiko.ServerInterface:
 
 def _serve_channel(served: Served, channel: paramiko.Channel, command: str) -> None:
     """One exec: answer, exit status, end of stream, close. A client that goes away ends it early."""
+    import paramiko
+
     channel.settimeout(CHANNEL_S)
     try:
         if command.strip() in ("sh -s", "sh", "/bin/sh -s", "/bin/sh"):
@@ -218,10 +220,10 @@ def _serve_channel(served: Served, channel: paramiko.Channel, command: str) -> N
             status = reply.exit
         channel.send_exit_status(status)
         channel.shutdown_write()
-    except (OSError, EOFError):
+    except (OSError, EOFError, paramiko.SSHException):
         pass
     finally:
-        with suppress(OSError, EOFError):  # the client may be gone without a word
+        with suppress(OSError, EOFError, paramiko.SSHException):  # the client may be gone without a word
             channel.close()
 
 
