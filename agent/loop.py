@@ -39,6 +39,7 @@ from transcripts.records import (
 ENDING = (HostError, UsageError, EndpointError, LimitReached)
 CALLS_AT_ONCE = 16
 SHORTEN_ABOVE = 80_000  # tokens of a request; open models of this kind are served with windows of 128k and more
+SHARE = 0.6  # of the window, where the endpoint tells it: the rest is for what a round of tools brings
 LAST_WORDS_S = 60.0
 
 
@@ -114,7 +115,7 @@ class Agent:
                     continue
                 return reply
             await self._run_calls(reply.calls)
-            if reply.usage.tokens_in > self.shorten_above:
+            if reply.usage.tokens_in > min(self.shorten_above, SHARE * reply.window or self.shorten_above):
                 history.shorten(self.session)
 
     def _request(self, tools: list[dict[str, object]]) -> Request:

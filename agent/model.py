@@ -32,13 +32,17 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One answer: text, or tool calls, or both. `finish` is `stop`, `calls`, `length`, `unmarked` or `unanswered`."""
+    """One answer: text, or tool calls, or both. `finish` is `stop`, `calls`, `length`, `unmarked` or `unanswered`.
+
+    `window`: tokens that the model takes in all, 0 where that is not known, or not worth asking for yet.
+    """
 
     text: str = ""
     calls: tuple[Call, ...] = ()
     usage: Usage = field(default_factory=lambda: Usage(turns=1))
     model: str = ""
     finish: str = "stop"
+    window: int = 0
 
 
 class Model(Protocol):

@@ -30,6 +30,9 @@ CONNECT_S: Final = 10.0
 FIRST_TOKEN_S: Final = 300.0
 IDLE_S: Final = 60.0
 RETRY_AFTER_CAP_S: Final = 120.0
+WINDOW_ASKED_ABOVE: Final = 8_000  # tokens of a request
+# What servers call it: vLLM and SGLang, several gateways, LM Studio.
+_WINDOWS: Final = ("max_model_len", "context_length", "context_window", "max_context_length")
 PAGE_SHOWN: Final = 80  # bytes
 PARTIAL: Final = 2_000  # characters kept of an answer that was cut
 CONTINUATIONS: Final = 2
@@ -85,6 +88,7 @@ class OpenAICompatible:
     connect_s: float = CONNECT_S
     notice: Callable[[str], None] = field(default=lambda _what: None)
     _answering: str = ""
+    _takes: int | None = None
     _client: Any = None
     _gate: Gate = field(init=False)
 
@@ -104,7 +108,8 @@ class OpenAICompatible:
             if as_text:
                 messages = [*messages, _said(assembly.text), _asked(NOT_AS_TEXT)]
             elif finish != "length":
-                return _reply(assembly, finish, text, spent)
+                window = await self._window(assembly.tokens_in)
+                return _reply(assembly, finish, text, spent, window)
             elif assembly.calls:  # never carried out: a call that was cut may mean something else
                 messages = [*messages, _asked(SMALLER)]
             elif last:
@@ -283,15 +288,28 @@ class OpenAICompatible:
 
     async def _models(self) -> str:
         """What models the endpoint has, as the end of a hint; nothing when it does not say."""
+        names = [str(model["id"]) for model in await self._listed() if "id" in model][:8]
+        return f" It has: {', '.join(names)}." if names else ""
+
+    async def _window(self, used: int) -> int:
+        """Tokens that the model takes in all, asked for once a conversation is long; 0 where nobody says."""
+        if used > WINDOW_ASKED_ABOVE and self._takes is None:
+            named = [model for model in await self._listed() if model.get("id") == self.name]
+            told = [model[key] for model in named for key in _WINDOWS if isinstance(model.get(key), int)]
+            self._takes = max(0, *told) if told else 0
+        return self._takes or 0
+
+    async def _listed(self) -> list[dict[str, Any]]:
+        """The models that the endpoint lists, with whatever it says of them."""
         import openai
 
         try:
             async with asyncio.timeout(self.connect_s):
                 listed = await self._client.models.list()
         except (openai.OpenAIError, TimeoutError, ValueError):
-            return ""
-        names = [str(model.id) for model in getattr(listed, "data", ())][:8]
-        return f" It has: {', '.join(names)}." if names else ""
+            return []
+        found = getattr(listed, "data", None)
+        return [model.model_dump(warnings=False) for model in found if hasattr(model, "model_dump")] if found else []
 
 
 class _AgainError(EndpointError):
@@ -319,9 +337,10 @@ def _certificate(error: BaseException | None) -> str | None:
     return None
 
 
-def _reply(assembly: Assembly, finish: str, before: str, spent: Usage) -> Reply:
+def _reply(assembly: Assembly, finish: str, before: str, spent: Usage, window: int = 0) -> Reply:
     calls = tuple(Call(id=call.id, name=call.name, arguments=call.arguments) for call in _unique(assembly))
-    return Reply(before + assembly.text, calls, spent.model_copy(update={"turns": 1}), assembly.model, finish)
+    usage = spent.model_copy(update={"turns": 1})
+    return Reply(before + assembly.text, calls, usage, assembly.model, finish, window)
 
 
 def _whole(body: bytes) -> Any:

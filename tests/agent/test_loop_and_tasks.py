@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,10 +18,11 @@ from agent.models.errors import ContextTooLong
 from agent.models.scripted import Scripted, calls, say
 from agent.session import Session
 from agent.tasks import Tasks
+from tests.agent.research import main_agent, session_in, tasks_of
 from tools.toolbox import Arguments, Emit, Tool, Toolbox
 from transcripts.errors import EndpointError, HostError, LimitReached
 from transcripts.ids import new_id
-from transcripts.records import Citation, Ended, Finding, Limits, Opened, Reported
+from transcripts.records import Citation, Ended, Finding, Limits, Opened, Reported, Usage
 from transcripts.store import Store
 
 
@@ -424,3 +426,13 @@ def test_a_conversation_built_step_by_step_is_the_one_built_at_once(tmp_path: Pa
         shorten(session)
         assert grown.messages(session.records) == messages("system", session.records)
         assert len(grown.messages(session.records)) == 2
+
+
+@pytest.mark.parametrize(("window", "shortened"), [(1_000, True), (2_000, False), (0, False)])
+def test_a_conversation_is_shortened_at_a_share_of_the_window(tmp_path: Path, window: int, shortened: bool) -> None:
+    asked = replace(calls(("nothing", {})), usage=Usage(turns=1, tokens_in=700), window=window)
+    with session_in(tmp_path) as session:
+        agent, model = main_agent(session, tasks_of(session, tmp_path), asked, say("done"))
+        asyncio.run(agent.run())
+        assert ("shortened" in [record.type for record in session.records]) is shortened
+    assert ("What is known so far" in str(model.requests[1].messages)) is shortened

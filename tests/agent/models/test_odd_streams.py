@@ -14,7 +14,7 @@ from agent.models.errors import ContextTooLong, EndpointRefused, EndpointUnreach
 from agent.models.openai_compatible import OpenAICompatible
 from agent.settings import load_settings
 from tests.agent.models.test_fault_matrix import ask, refused, request
-from tests.endpoint import Answer, Connection, chunk, events, fails, raw, streams
+from tests.endpoint import Answer, Connection, chunk, endpoint, events, fails, raw, streams
 from transcripts.errors import EndpointError, UsageError
 
 Json = dict[str, Any]
@@ -176,3 +176,25 @@ def test_a_password_in_the_address_is_not_told() -> None:
         return str(caught.value)
 
     assert asyncio.run(work()).startswith("127.0.0.1:9 did not answer in 5 attempts")
+
+
+@pytest.mark.parametrize(
+    ("listed", "window"),
+    [
+        ({"data": [{"id": "other", "max_model_len": 9}, {"id": "m", "max_model_len": 32_768}]}, 32_768),
+        ({"data": [{"id": "m", "context_length": 16_384}]}, 16_384),
+        ({"data": [{"id": "m", "max_model_len": "long"}]}, 0),
+        ({"data": ["m"]}, 0),
+        ({"data": None}, 0),
+        ({"error": "no"}, 0),
+    ],
+)
+def test_the_window_is_asked_for_once_a_conversation_is_long(listed: Json, window: int) -> None:
+    async def work() -> tuple[list[int], int]:
+        long, short = ({"choices": [], "usage": {"prompt_tokens": tokens}} for tokens in (20_000, 100))
+        told = raw(json.dumps(listed).encode(), kind="application/json")
+        async with endpoint(streams(HELLO, short), streams(HELLO, long), told, streams(HELLO, long)) as server:
+            model = OpenAICompatible("m", server.url, "k", back_off_s=0.001)
+            return [(await model.reply(request())).window for _ in range(3)], len(server.requests)
+
+    assert asyncio.run(work()) == ([0, window, window], 4)
