@@ -16,6 +16,10 @@ _MEANT: Final[dict[str, tuple[str, str]]] = {
         "the driver reports an error of a GPU; no setting of SGLang causes or mends that",
         "journalctl -k | grep Xid names the card; drain it, reset or reboot, and have it replaced where it comes back",
     ),
+    "fabric_not_ready": (
+        "the GPUs wait for the fabric manager",
+        "systemctl status nvidia-fabricmanager; start it in the version of the driver",
+    ),
     "killed": (
         "the kernel or the container's limit ended the process for host memory",
         "journalctl -k | grep -i -A3 oom says whose limit; free -g and memory.max say how much there is",
@@ -27,6 +31,14 @@ _MEANT: Final[dict[str, tuple[str, str]]] = {
     "driver_too_old": (
         "the driver is older than the CUDA that PyTorch was built for",
         "update the driver, or take the image built for the CUDA version that nvidia-smi shows",
+    ),
+    "gpu_not_there": (
+        "a rank asks for a GPU that is not there: more ranks than GPUs that the process sees",
+        "compare --tp x --pp of this node and --base-gpu-id with nvidia-smi -L and CUDA_VISIBLE_DEVICES",
+    ),
+    "gpu_too_old": (
+        "the card's compute capability is below what this build supports; no option mends that",
+        "nvidia-smi --query-gpu=name,compute_cap --format=csv; serve on a newer card",
     ),
     "builds_do_not_match": (
         "two installed packages were built for different versions",
@@ -92,6 +104,14 @@ _MEANT: Final[dict[str, tuple[str, str]]] = {
         "a kernel read memory that is not its own; the line that reports it is often not the one that did it",
         "once more with CUDA_LAUNCH_BLOCKING=1 and without CUDA graphs names the kernel",
     ),
+    "kernel_failed": (
+        "a kernel failed on a GPU; the line that reports it is often not the one that did it",
+        "once more with CUDA_LAUNCH_BLOCKING=1 names the kernel; the first traceback of all ranks counts",
+    ),
+    "segfault": (
+        "a process crashed in native code",
+        "the stack of the first rank that crashed names the library; compare its version with the pinned one",
+    ),
     "collective_timeout": (
         "one rank waited for another that did not come; the rank that is missing is the one to look at",
         "find the rank whose log stops first; py-spy dump of it, and Xid lines of its GPU",
@@ -116,6 +136,12 @@ class Failed:
     source: str
     means: str
     do: str
+
+
+# With one of these nothing is in order, and what else the log tells is what came of it.
+MACHINE: Final = frozenset(
+    ("gpu_error", "fabric_not_ready", "driver_not_visible", "driver_too_old", "gpu_not_there", "gpu_too_old")
+)
 
 
 def failed(facts: Facts) -> Failed | None:

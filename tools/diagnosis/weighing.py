@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from tools.diagnosis.clues import Clue, Entry, Seen
+from tools.diagnosis.failed import MACHINE, failed
 from tools.diagnosis.families import ENTRIES
 from tools.diagnosis.health import health
 from tools.diagnosis.model import Assessment, Hypothesis, Reason, Status
@@ -23,6 +24,8 @@ CLAIMED = 0.5  # of the weight of a clue that rests on the operator's word alone
 TOLD_BY_LOAD = frozenset({"capacity.spec_default_cap", "capacity.kv_pool_too_small", "cache.working_set_exceeds_hbm"})
 CAPACITY_SYMPTOMS = frozenset({"few_running", "requests_wait", "host_cache", "cache_full"})
 HELD_OPEN = 1.5
+# Families that are told by the load: a card that fails explains none of them.
+_OF_LOAD = ("capacity.", "perf.", "cache.", "retraction.")
 ENOUGH = 3.0
 OBSERVED_ENOUGH = 1.0
 LEAD = 0.75
@@ -104,7 +107,10 @@ def _with_cause(view: View, ranked: tuple[Hypothesis, ...], checked: tuple[str, 
     contrary = sum(reason.weight for reason in first.against)
     in_favour = sum(reason.weight for reason in first.for_)
     why = ""
-    if first.label in TOLD_BY_LOAD and _unseen_under_load(view):
+    failure = failed(view.facts)
+    if failure is not None and failure.kind in MACHINE and not first.label.startswith(_OF_LOAD):
+        why = f"{failure.means}; what else failed may have come of it"
+    elif first.label in TOLD_BY_LOAD and _unseen_under_load(view):
         why = "the server was not seen busy, and only that tells these explanations apart"
     elif first.observed < OBSERVED_ENOUGH:
         why = "nothing that was looked at decides it; it rests on what was said and on the launch command"

@@ -12,7 +12,16 @@ from transcripts.facts import Facts
 START = "[2026-11-30 02:10:01] server_args=ServerArgs(model_path='/models/m', tp_size=8, trust_remote_code=False, host='0.0.0.0', port=30000)"
 LINES = [
     ("gpu_error", "NVRM: Xid (PCI:0000:81:00): 79, pid=4321, name=sglang::schedul, GPU has fallen off the bus."),
-    ("gpu_error", "[2026-11-30 02:12:09 TP3] RuntimeError: CUDA error: unspecified launch failure"),
+    ("gpu_error", "Unable to determine the device handle for GPU0000:3B:00.0: GPU is lost. Reboot the system to recover this GPU"),
+    ("gpu_error", "RuntimeError: CUDA error: uncorrectable ECC error encountered"),
+    ("kernel_failed", "[2026-11-30 02:12:09 TP3] RuntimeError: CUDA error: unspecified launch failure"),
+    ("kernel_failed", "NVRM: Xid (PCI:0000:81:00): 31, pid=4321, name=sglang::schedul, Ch 00000008, MMU Fault"),
+    ("fabric_not_ready", "RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 802: system not yet initialized"),
+    ("gpu_not_there", "RuntimeError: CUDA error: invalid device ordinal"),
+    ("gpu_too_old", "RuntimeError: SGLang only supports sm75 and above."),
+    ("driver_too_old", "RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 803: system has unsupported display driver / cuda driver combination"),
+    ("path_missing", "huggingface_hub.errors.HFValidationError: Repo id must be in the form 'repo_name' or 'namespace/repo_name'"),
+    ("segfault", "!!!!!!! Segfault encountered !!!!!!! Segmentation fault (core dumped)"),
     ("port_taken", "[2026-11-30 02:12:01] ERROR:    [Errno 98] error while attempting to bind on address ('0.0.0.0', 30000): address already in use"),
     ("disk_full", "OSError: [Errno 28] No space left on device"),
     ("driver_not_visible", "ImportError: libcuda.so.1: cannot open shared object file: No such file or directory"),
@@ -72,5 +81,25 @@ def test_an_ordinary_line_is_no_failure(line: str) -> None:
     assert failed(facts(line)) is None
 
 
-def test_a_model_that_may_not_be_read_is_no_cache() -> None:
-    assert assess({"evidence": [START, LINES[15][1]], "complaint": "it does not start"})["kind"] == "abstain"
+@pytest.mark.parametrize("path", ["/models/m/config.json", "/srv/.cache/m9/model-00001-of-00002.safetensors"])
+def test_a_model_that_may_not_be_read_is_no_cache(path: str) -> None:
+    line = f"PermissionError: [Errno 13] Permission denied: '{path}'"
+    assert assess({"evidence": [START, line], "complaint": "it does not start"})["kind"] == "abstain"
+
+
+WORK = "[2026-11-30 02:12:01 TP0] Decode batch. #running-req: 12, #token: 41000, token usage: 0.31, #queue-req: 0"
+
+
+@pytest.mark.parametrize("line", [line for kind, line in LINES if kind == "gpu_error"])
+def test_a_broken_card_is_not_healthy_and_what_follows_it_is_no_cause(line: str) -> None:
+    follows = "RuntimeError: NCCL error: unhandled system error (run with NCCL_DEBUG=INFO for details)"
+    for lines in ([WORK, WORK, line], [WORK, line, follows]):
+        verdict = assess({"complaint": "is it fine?", "evidence": [START, *lines]})
+        assert (verdict["kind"], verdict["changes"]) == ("abstain", [])
+    assert assess({"complaint": "it died", "evidence": [START, follows]})["label"] == "parallel.nccl_transport"
+
+
+def test_settings_beside_a_failed_allocation_do_not_tell_its_phase() -> None:
+    settings = START.replace("tp_size=8", "tp_size=8, chunked_prefill_size=8192")
+    verdict = assess({"complaint": "it died", "evidence": [f"{settings}\ntorch.OutOfMemoryError: CUDA out of memory."]})
+    assert (verdict["kind"], verdict["changes"]) == ("abstain", [])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from tools.diagnosis.changes import FRACTION, NOT_MEMORY, Forbidden, plan, scale
 from tools.diagnosis.clues import (
     Clue,
@@ -113,10 +115,16 @@ _CACHES = (
 )
 
 
+_MODEL_FILE = re.compile(r"/(?:config|tokenizer\w*)\.json$|\.safetensors$|\.safetensors\.index\.json$|\.gguf$")
+
+
 def _model_denied(view: View) -> Seen | None:
     """What may not be read is of the model, which is no cache."""
     denied, model = view.facts.get("denied_path"), view.setting("--model-path")
-    if denied is None or not model or not str(denied.value).startswith(model.rstrip("/")):
+    if denied is None:
+        return None
+    path = str(denied.value)
+    if not (model and path.startswith(model.rstrip("/"))) and not _MODEL_FILE.search(path):
         return None
     return Seen(str(denied.value), (denied.source,))
 
@@ -270,7 +278,7 @@ ENTRIES = (
         "host.cache_dir_permissions",
         "A folder for compiled kernels or caches cannot be written.",
         for_=(
-            Clue(6, said("cache_dir_denied"), "a cache folder cannot be written"),
+            Clue(6, both(said("cache_dir_denied"), lacks(_model_denied)), "a cache folder cannot be written"),
             Clue(
                 3,
                 both(said("permission_denied"), lacks(said("nccl_error")), lacks(_model_denied)),

@@ -19,21 +19,26 @@ from transcripts.facts import Grade
 _SHOWN: Final = 160
 _LONGEST: Final = 4096
 _KINDS: Final[tuple[tuple[str, str], ...]] = (
-    ("gpu_error", r"NVRM: Xid|GPU has fallen off the bus|uncorrectable ECC error|CUDA error: (?:unspecified launch failure|uncorrectable|device-side assert)"),
+    ("gpu_error", r"NVRM: Xid \([^)]*\): (?!13\b|31\b|43\b|45\b)|GPU has fallen off the bus|GPU is lost|Unable to determine the device handle|uncorrectable ECC|CUDA error: uncorrectable|Row remapp\w+ fail"),
+    ("fabric_not_ready", r"Error 802: system not yet initialized|fabric ?manager.{0,40}(?:not running|failed|inactive)"),
+    ("gpu_not_there", r"invalid device ordinal"),
+    ("gpu_too_old", r"SGLang only supports sm\d+"),
     ("port_taken", r"address already in use|Errno 98\b|EADDRINUSE|port \d+ (?:is )?(?:already )?in use"),
     ("disk_full", r"Errno 28\b|No space left on device|Errno 122\b|Disk quota exceeded"),
     ("driver_not_visible", r"libcuda\.so\S*: cannot open shared object|libnvidia-ml\.so\S*: cannot open|No CUDA GPUs are available|Found no NVIDIA driver|CUDA driver initialization failed|could not select device driver|Failed to initialize NVML"),
-    ("driver_too_old", r"driver on your system is too old|CUDA driver version is insufficient|unsupported display driver"),
+    ("driver_too_old", r"driver on your system is too old|CUDA driver version is insufficient|unsupported display driver|Error 80[34]\b|forward compatibility was attempted"),
     ("builds_do_not_match", r"undefined symbol: |version `(?:GLIBC|GLIBCXX)\S*' not found|cannot open shared object file"),
     ("gpu_memory", r"(?:torch(?:\.cuda)?\.)?OutOfMemoryError\b|CUDA out of memory|HIP out of memory"),
     ("collective_timeout", r"Watchdog caught collective operation timeout|Timed out waiting \d+ ?ms|monitoredBarrier.*timed out"),
     ("collective_failed", r"DistBackendError|NCCL error|ncclSystemError|ncclUnhandledCudaError|ncclRemoteError|Connection closed by peer.*(?:gloo|nccl)|gloo.*Connection (?:closed|reset)"),
     ("illegal_access", r"illegal memory access"),
+    ("kernel_failed", r"NVRM: Xid \([^)]*\): (?:13|31|43|45)\b|CUDA error: (?:unspecified launch failure|device-side assert)|misaligned address|illegal instruction was encountered"),
+    ("segfault", r"Segmentation fault|SIGSEGV"),
     ("bus_error", r"Bus error|SIGBUS"),
     ("no_kernel", r"no kernel image is available"),
-    ("access_refused", r"GatedRepoError|RepositoryNotFoundError|Cannot access gated repo|401 Client Error|403 Client Error"),
+    ("access_refused", r"GatedRepoError|RepositoryNotFoundError|Repository Not Found|Cannot access gated repo|Access to model \S+ is restricted|401 Client Error|403 Client Error"),
     ("not_reachable", r"LocalEntryNotFoundError|OfflineModeIsEnabled|Max retries exceeded|Name or service not known|Temporary failure in name resolution|couldn't connect to '?https?:"),
-    ("path_missing", r"FileNotFoundError|No such file or directory: |is not a local folder and is not a valid model identifier|Cannot find any model weights|does not appear to have a file named"),
+    ("path_missing", r"FileNotFoundError|No such file or directory: |is not a local folder and is not a valid model identifier|HFValidationError|Repo id must be in the form|EntryNotFoundError|RevisionNotFoundError|Cannot find any model weights|does not appear to have a file named"),
     ("path_denied", r"PermissionError|Errno 13\b|Read-only file system"),
     ("weights_broken", r"SafetensorError|Error while deserializing header|InvalidHeaderDeserialization|MetadataIncompleteBuffer|PytorchStreamReader failed|unexpected EOF|invalid load key"),
     ("model_not_known", r"Model architectures .* (?:are|is) not supported|Transformers does not recognize this architecture|has no SGLang implementation"),
@@ -50,7 +55,7 @@ _TRIGGER: Final = re.compile(
     r"rror|xception|NVRM|in use|EADDR|No space|quota|lib(?:cuda|nvidia)|driver|NVML|undefined|GLIBC|shared object|memory"
     r"|imed out|timeout|nccl|gloo|SIGBUS|kernel image|gated|Client|resolution|service|retries|connect|No such|identifier"
     r"|weights|Read-only|header|Header|Buffer|EOF|load key|rchitecture|implementation|trust_remote|custom code|divisible"
-    r"|open files|illed|kill|fallen off|ECC"
+    r"|open files|illed|kill|fallen off|GPU is lost|device handle|abric|only supports|ordinal|ECC|egmentation|SIGSEGV|restricted|Repo id|misaligned|ompatibility"
 )
 
 

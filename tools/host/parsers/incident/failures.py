@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from tools.host.parsers.incident.messages import happened
+from tools.host.parsers.incident.messages import happened, is_settings
 from tools.host.parsers.page import Page
 from transcripts.facts import Grade
 
@@ -193,7 +193,8 @@ def read_phase(page: Page, lines: list[str], told: list[tuple[int, str]], grade:
         if not _OOM.search(happened(line)) or _HOST_OOM.search(line):
             continue
         before = lines[max(0, number - _REACH) : number]
-        around = "\n".join(one for one in [*before, *lines[number : number + 3]] if not _is_end(one))
+        beside = [*before, *lines[number : number + 3]]
+        around = "\n".join(one for one in beside if not (_is_end(one) or is_settings(one)))
         phase = next((name for name, pattern in _PATTERNS if pattern.search(line)), "")
         phase = "draft" if boot.drafting and phase in ("", "load", "pools") else phase
         phase = phase or next((name for name, pattern in _PATTERNS if pattern.search(around)), "")
