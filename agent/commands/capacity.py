@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import csv
 import json
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +34,9 @@ _OF_A_START = (
     "max-mamba-cache-size",
     "disable-radix-cache",
 )
+SHOWN = 40  # characters of a wrong value that are said again
+MOST_TOKENS = 1e9
+ON = ("true", "1", "yes", "on")
 _NO_RAM = "free host memory is not known, so no host copy is said to fit: --ram-gib gives it"
 _ALIASES = {"tp": "tp-size", "pp": "pp-size", "dp": "dp-size", "dcp": "dcp-size"}
 
@@ -81,8 +83,9 @@ def plan(
             if value is not None:
                 raise UsageError(f"{name} goes with --config.", "Leave it out: a host or a bundle says it itself.")
         facts = asyncio.run(_seen(host, bundle))
-        has = _has(_flags_of(facts.text("version")))
-        _print(Report(facts, settings, mix, catalogue_has=has), everything, explain, svg_path, as_json)
+        flags = _flags_of(facts.text("version"))
+        _check_values(settings, flags, levers=True)
+        _print(Report(facts, settings, mix, catalogue_has=_has(flags)), everything, explain, svg_path, as_json)
         return 0
     if gpus is None:
         raise UsageError("--config needs --gpus.", "Write COUNTxSIZE, as --gpus 8x96 for 8 cards of 96 GB.")
@@ -90,8 +93,8 @@ def plan(
     start = {name.replace("-", "_"): settings.pop(name) for name in list(settings) if name in _OF_A_START}
     cards = Cards.parse(gpus)
     flags = _flags_of(released(sglang_version))
-    for name, value in start.items():
-        _check_value(name, value, flags)
+    _check_values(start, flags, levers=False)
+    _check_values(settings, flags, levers=True)
     found = assume(shape, cards, sglang_version, start, checkpoint, weights_gib, ram_gib, mix)
     ends, said = (found.worst, found.best), (cards.said, *(() if ram_gib else (_NO_RAM,)))
     report = Report(found.middle, settings, mix, ends, _has(flags), said)
@@ -117,18 +120,24 @@ def _has(flags: FlagCatalogue | None) -> Callable[[str], bool] | None:
     return None if flags is None else lambda flag: flags.find(flag) is not None
 
 
-def _check_value(name: str, value: str, flags: FlagCatalogue | None) -> None:
-    """Raises UsageError for a setting of a start that the version would not take."""
+def _check_values(given: Mapping[str, str], flags: FlagCatalogue | None, *, levers: bool) -> None:
+    """Raises UsageError for a setting that the version would not take; which levers there are is said elsewhere."""
+    from tools.capacity import NO_CAP
     from tools.source.values import range_problem, value_problem
 
-    flag = flags.find(name) if flags is not None else None
-    if flags is None or (flag is not None and not flag.takes_value):
+    if flags is None:
         return
-    if flag is None:
-        raise UsageError(f"SGLang {flags.version} has no --{name.replace('_', '-')}.", "Leave it out.")
-    wrong = value_problem(flag, [value]) or range_problem(flag, [value])
-    if wrong:
-        raise UsageError(f"{wrong}.", f"As {flag.at} of {flags.version} reads it.")
+    for name, value in given.items():
+        flag = flags.find(name)
+        if flag is None and not levers:
+            raise UsageError(f"SGLang {flags.version} has no --{name.replace('_', '-')}.", "Leave it out.")
+        if flag is None or (name, value) == ("max-total-tokens", NO_CAP):
+            continue
+        values = [] if not flag.takes_value and value.lower() in ON else [value]
+        wrong = value_problem(flag, values) or range_problem(flag, values)
+        if wrong:
+            wrong = wrong.replace(value, value[:SHOWN])
+            raise UsageError(f"{wrong}.", f"As {flag.at} of {flags.version} reads it.")
 
 
 def _print(found: Report, everything: bool, explain: bool, svg_path: Path | None, as_json: bool) -> None:
@@ -164,8 +173,8 @@ def _mix(text: str | None) -> Mix | None:
         numbers = [float(part) for part in text.split(":")]
     except ValueError:
         numbers = []
-    if len(numbers) not in (2, 3) or min(numbers) < 0 or not 0 < sum(numbers) < math.inf:
-        raise UsageError(f"--mix {text} is not PROMPT:OUTPUT[:MAX_NEW].", "As 2000:500, in tokens.")
+    if len(numbers) not in (2, 3) or not all(0 <= one <= MOST_TOKENS for one in numbers) or sum(numbers[:2]) < 1:
+        raise UsageError(f"--mix {text[:SHOWN]} is not PROMPT:OUTPUT[:MAX_NEW].", "As 2000:500, in tokens.")
     return Mix(numbers[0], numbers[1], int(numbers[2]) if len(numbers) == 3 else 0)
 
 
@@ -174,8 +183,8 @@ def _settings(wanted: tuple[str, ...]) -> dict[str, str]:
     for one in wanted:
         name, equals, value = one.partition("=")
         name = name.strip().removeprefix("--").replace("_", "-")
-        if not name:
-            raise UsageError(f"--set {one} is not FLAG=VALUE.", "As --set kv-cache-dtype=fp8_e4m3.")
+        if not name or (equals and not value.strip()):
+            raise UsageError(f"--set {one[:SHOWN]} is not FLAG=VALUE.", "As --set kv-cache-dtype=fp8_e4m3.")
         found[_ALIASES.get(name, name)] = value.strip() if equals else "true"
     return found
 
@@ -186,7 +195,9 @@ def _config(path: Path) -> tuple[dict[str, Any], int | None]:
     try:
         config = json.loads(file.read_text())
     except (OSError, ValueError, RecursionError) as error:
-        raise UsageError(f"{file} cannot be read as JSON: {error}.", "Name a model's config.json.") from error
+        where = f" (line {error.lineno}, column {error.colno})" if isinstance(error, json.JSONDecodeError) else ""
+        why = error.strerror if isinstance(error, OSError) else f"no JSON{where}"
+        raise UsageError(f"{file} cannot be read: {why}.", "Name a model's config.json.") from error
     if not isinstance(config, dict):
         raise UsageError(f"{file} is not a JSON object.", "Name a model's config.json.")
     index = file.parent / "model.safetensors.index.json"

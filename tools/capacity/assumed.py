@@ -40,6 +40,18 @@ _SOLD_AS = {
 }
 _CARDS = re.compile(r"(\d{1,4})\s*[x×*]\s*(\d{1,7}(?:\.\d{1,3})?)\s*(GB?|GiB|MiB|)", re.I)
 _MOST_MIB = 1024 * 1024
+_LEAST_GIB, _MOST_GIB = 0.01, 1024.0 * 1024.0
+_MOST_RANKS = 4096
+_MOST_FIGURE = 1e9
+_LEAST = {
+    "context_length": 1.0,
+    "page_size": 1.0,
+    "chunked_prefill_size": 1.0,
+    "speculative_num_draft_tokens": 1.0,
+    "swa_full_tokens_ratio": 0.001,
+    "mamba_full_memory_ratio": 0.001,
+    "max_mamba_cache_size": 1.0,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +115,11 @@ def assume(
     given.setdefault("tp_size", str(cards.count))
     shape = ModelShape.from_config(config)
     tp, pp = _ranks(given, "tp_size"), _ranks(given, "pp_size")
+    _legal(shape, tp, weights_gib, ram_gib)
+    _figures(given)
     low, high = (
         (weights_gib, weights_gib) if weights_gib else weights_range_gib(config, shape, tp, pp, checkpoint_bytes)
     )
-    _legal(shape, tp, weights_gib, ram_gib)
     nodes = _ranks(given, "nnodes")
     if tp * pp > cards.count * nodes:
         raise SettingRefused(
@@ -162,14 +175,27 @@ def _legal(shape: ModelShape, tp: int, weights_gib: float | None, ram_gib: float
             f"Sizes below that do: {', '.join(map(str, below))}; as --set tp-size={below[-1]}." if below else "",
         )
     for name, size in (("--weights-gib", weights_gib), ("--ram-gib", ram_gib)):
-        if size is not None and not 0 < size < math.inf:
+        if size is not None and not _LEAST_GIB <= size <= _MOST_GIB:
             raise SettingRefused(f"{name} {size:g} is no size.", "Give it in GiB.")
+
+
+def _figures(given: Mapping[str, str]) -> None:
+    """Raises SettingRefused for a setting that no sum can be made with: it would be left out in silence."""
+    for name, least in _LEAST.items():
+        value = given.get(name)
+        try:
+            number = float(value) if value is not None else least
+        except ValueError:
+            number = math.nan
+        off = name == "chunked_prefill_size" and number == -1
+        if not (least <= number <= _MOST_FIGURE or off):
+            raise SettingRefused(f"--{name.replace('_', '-')} {(value or '')[:40]} is none that can be summed.", "")
 
 
 def _ranks(given: Mapping[str, str], name: str) -> int:
     value = given.get(name, "1")
-    if not value.isdigit() or not 1 <= int(value) <= 4096:
-        raise SettingRefused(f"--{name.replace('_', '-')} {value} is not a number of ranks.", "As 8.")
+    if not re.fullmatch(r"[0-9]{1,4}", value) or not 1 <= int(value) <= _MOST_RANKS:
+        raise SettingRefused(f"--{name.replace('_', '-')} {value[:40]} is not a number of ranks.", "As 8.")
     return int(value)
 
 

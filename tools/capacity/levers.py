@@ -418,4 +418,12 @@ class Catalogue:
     def _gpu_reason(self, outcome: Outcome, whole: bool) -> str:
         if outcome.tokens <= 0:
             return "no memory is left for a pool" + self._scenarios.why_no_pool(outcome.settings, whole=whole)
+        lacking = self._scenarios.table_lacks_gib(outcome.settings, outcome.tokens_per_pool)
+        if lacking > 0:
+            rows = self._scenarios.limit_per_pool(outcome.settings, outcome.tokens_per_pool)
+            return (
+                f"the request table, {rows:,} requests x {self._server.context_len:,} tokens of context, takes "
+                f"{lacking:.1f} GiB more than the fraction leaves beside the pool: --max-running-requests or "
+                "--context-length must be lower"
+            )
         return f"{outcome.gpu_free_gib:.1f} GiB would stay free, {HEADROOM_FLOOR_GIB:g} at least are needed"

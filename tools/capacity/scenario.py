@@ -132,7 +132,7 @@ class Scenarios:
         limit = memory_limit(server)[0] if server.fact("mem_available_bytes") else 0
         largest = here.largest_ratio(limit / server.ranks_here) if tokens > 0 else 0.0
         host, rows = self._host(settings, here)
-        free = self._free(settings, shape, layout, tokens)
+        free, lacking = self._free(settings, shape, layout, tokens), self.table_lacks_gib(settings, tokens)
         total = tokens * groups
         sums.append(
             Sum(
@@ -158,6 +158,7 @@ class Scenarios:
             largest_ratio=largest,
             gpu_free_gib=free,
             gpu_fits=tokens > 0
+            and lacking <= 0
             and (free is None or free >= HEADROOM_FLOOR_GIB or self._no_worse(free, settings, tokens)),
             pool_gib=cell / settings.dcp * tokens / GIB,
             grade=weakest(entry.grade for entry in sums),
@@ -183,6 +184,16 @@ class Scenarios:
             settings.limit is not None and limit is not None and self.limit_per_pool(settings, tokens) > limit.value
         )
         return now is not None and free >= now.value - 0.06 and not raised
+
+    def table_lacks_gib(self, settings: Settings, tokens: int) -> float:
+        """What the request table alone takes beyond all that the fraction leaves beside the pool, where nobody saw what
+        is free after the start; 0 or less where it has room."""
+        server, before = self.server, self.server.before_gib
+        if server.free_now_gib is not None or before is None or settings.cap is not None or not server.context_len:
+            return 0.0
+        rows = self.limit_per_pool(settings, tokens)
+        table = pools.request_table_bytes(rows, server.context_len, server.draft_tokens)
+        return table / GIB - before.value * (1 - settings.fraction)
 
     def why_no_pool(self, settings: Settings, whole: bool) -> str:
         """What the weights take of the fraction, and with `whole` from which one on there is a pool and what more of it

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -29,6 +30,8 @@ _VALUES = (
     "max-running-requests",
     "max-total-tokens",
 )
+_ON = frozenset({"", "true", "1", "yes", "on"})
+_MOST = 1e12  # beyond what any of the levers counts, in tokens, requests or GB
 NO_CAP = "none"  # as the value of max-total-tokens: the option is left out
 MEMORY_LEVERS = frozenset(f"--{name}" for name in (*_SWITCHES, *_VALUES))
 
@@ -101,6 +104,8 @@ def _apply(server: Deployment, settings: Settings, name: str, value: str) -> Set
             raise SettingRefused(f"--{name} {value} is no KV cache type.", "Types: bf16, fp8_e4m3, fp8_e5m2, fp4_e2m1.")
         return replace(settings, element=element)
     if name in _SWITCHES:
+        if value.lower() not in _ON:
+            raise SettingRefused(f"--{name} takes no value, {value[:40]!r} is given.", "Leave the option out for off.")
         return _switched(settings, name)
     if name == "max-total-tokens" and value == NO_CAP:
         return replace(settings, cap=None)
@@ -110,6 +115,8 @@ def _apply(server: Deployment, settings: Settings, name: str, value: str) -> Set
             raise SettingRefused(f"--{name} {value} does not lie between 0 and 1.", "0.88, for instance.")
         return replace(settings, fraction=number)
     if name == "hicache-ratio":
+        if number <= 0:
+            raise SettingRefused(f"--{name} {value} is no ratio.", "It is the host pool over the device pool, as 2.")
         return replace(settings, ratio=number)
     whole = {
         "hicache-size": lambda: replace(settings, size_gb=number, ratio=settings.ratio or 2.0),
@@ -137,9 +144,12 @@ def _switched(settings: Settings, name: str) -> Settings:
 
 def _number(name: str, value: str) -> float:
     try:
-        return float(value)
+        number = float(value)
     except ValueError:
-        raise SettingRefused(f"--{name} {value} is not a number.", "Give one.") from None
+        number = math.nan
+    if not abs(number) <= _MOST:  # nan is not
+        raise SettingRefused(f"--{name} {value[:40]} is not a number that a server can take.", "Give one.")
+    return number
 
 
 def _check(server: Deployment, settings: Settings, wanted: Mapping[str, str]) -> None:

@@ -160,9 +160,17 @@ def range_problem(flag: Flag, values: Sequence[str]) -> str:
     for value in values if lies is not None else ():
         if FILLED_LATER.search(value):
             continue
-        if lies is not None and not lies.holds(float(read_value(flag, value))):
+        if lies is not None and not lies.holds(_figure(read_value(flag, value))):
             return f"{flag.name} {value}: {lies}"
     return ""
+
+
+def _figure(number: int | float) -> float:
+    """A whole number beyond every float lies in no range, as infinity does not."""
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf
 
 
 def unusual(flag: Flag, values: Sequence[str]) -> str:

@@ -26,7 +26,8 @@ from tools.source.errors import SourceUnavailable
 from tools.source.tree import FILE_LIMIT_BYTES, PACKAGE, Entry
 from transcripts.errors import UsageError
 
-VERSION: Final = re.compile(r"v?(\d+(?:\.\d+)*(?:(?:a|b|rc)\d+)?(?:\.?post\d+)?(?:\.dev\d+)?)(\+[a-z0-9.]+)?")
+_LONGEST_VERSION: Final = 64
+VERSION: Final = re.compile(r"v?(\d+(?:\.\d+)*(?:(?:a|b|rc)\d+)?(?:\.?post\d+)?(?:\.dev\d+)?)(\+[a-z0-9.]+)?", re.ASCII)
 _NAMED: Final = re.compile(
     r"(?<![\w.-])sglang(?:\[[\w,-]*\])?(?::v?|-[a-z]+:v?|[ \t]*[=~]=[ \t]*|[ \t]+(?:version[ \t:=]+)?v?|-v?)"
     r"(\d+\.\d+\.\d+(?:\.?(?:post|rc)\d+)?)(?![\w.]*\d)",
@@ -45,9 +46,11 @@ Progress = Callable[[str, int, int | None], None]
 
 def released(version: str) -> str:
     """The version as the package index names it: no leading v, no local part. Raises UsageError."""
-    found = VERSION.fullmatch(version.strip())
+    found = VERSION.fullmatch(version.strip()) if len(version) <= _LONGEST_VERSION else None
     if found is None:
-        raise UsageError(f"{version!r} is no version of SGLang.", "Versions look like 0.5.9 or 0.5.10.post1.")
+        raise UsageError(
+            f"{version[:_LONGEST_VERSION]!r} is no version of SGLang.", "Versions look like 0.5.9 or 0.5.10.post1."
+        )
     return found[1]
 
 

@@ -74,6 +74,13 @@ def test_text_fits_the_terminal_and_says_what_was_assumed(model: Path, monkeypat
         (["--sglang-version", "abc"], "no version of SGLang"),
         (["--mix", "nan:1"], "not PROMPT:OUTPUT"),
         (["--mix", "1:inf"], "not PROMPT:OUTPUT"),
+        (["--mix", "1:1:nan"], "not PROMPT:OUTPUT"),
+        (["--mix", "1e300:1"], "not PROMPT:OUTPUT"),
+        (["--set", "page-size=" + "9" * 400], "it is at least 1"),
+        (["--set", "max-running-requests=1e6"], "takes int"),
+        (["--set", "kv-cache-dtype="], "is not FLAG=VALUE"),
+        (["--set", "disable-radix-cache=false"], "takes no value"),
+        (["--sglang-version", "9" * 400], "no version of SGLang"),
     ],
 )
 def test_what_the_version_would_not_start_with_is_a_usage_error(model: Path, words: list[str], message: str) -> None:
@@ -109,8 +116,8 @@ def test_a_config_needs_cards(model: Path) -> None:
 
 
 def test_a_config_that_is_no_json(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text("{")
-    with pytest.raises(UsageError, match="cannot be read"):
+    (tmp_path / "config.json").write_text('{"a": 1,\n "b": ]}')
+    with pytest.raises(UsageError, match=r"cannot be read: no JSON \(line 2, column 7\)"):
         RUN.invoke(plan, ["--config", str(tmp_path), "--gpus", "8x96"], catch_exceptions=False)
 
 

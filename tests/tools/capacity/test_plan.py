@@ -116,6 +116,14 @@ def test_bars_have_one_scale_and_what_nothing_accounts_for_is_a_part_of_its_own(
         ("0.5.9", {"mem-fraction-static": "1.2"}, "between 0 and 1"),
         ("0.5.9", {"context-length": "1"}, "not one of the memory levers"),
         ("0.5.9", {"max-running-requests": "many"}, "not a number"),
+        ("0.5.9", {"max-running-requests": "inf"}, "not a number"),
+        ("0.5.9", {"max-total-tokens": "-inf"}, "not a number"),
+        ("0.5.9", {"dp-size": "nan"}, "not a number"),
+        ("0.5.9", {"hicache-ratio": "inf"}, "not a number"),
+        ("0.5.9", {"hicache-ratio": "nan"}, "not a number"),
+        ("0.5.9", {"hicache-ratio": "1e308"}, "not a number"),
+        ("0.5.23", {"hicache-ratio": "-2"}, "is no ratio"),
+        ("0.5.9", {"enable-hierarchical-cache": "false"}, "takes no value"),
     ],
 )
 def test_settings_that_the_rules_do_not_allow(version: str, settings: dict[str, str], message: str) -> None:
@@ -174,6 +182,12 @@ def test_a_card_is_as_large_as_the_driver_says(text: str, mib: float, said: str)
         ({"tp_size": "4", "pp_size": "4"}, {}, "takes 16 GPUs"),
         ({}, {"ram_gib": -5.0}, "no size"),
         ({}, {"weights_gib": float("nan")}, "no size"),
+        ({}, {"weights_gib": 1e308}, "no size"),
+        ({}, {"ram_gib": 1e308}, "no size"),
+        ({"tp_size": "²"}, {}, "not a number of ranks"),
+        ({"tp_size": "9" * 400}, {}, "not a number of ranks"),
+        ({"context_length": "9" * 40}, {}, "none that can be summed"),
+        ({"page_size": "-1"}, {}, "none that can be summed"),
     ],
 )
 def test_a_start_that_no_version_would_make_is_refused(
@@ -181,6 +195,21 @@ def test_a_start_that_no_version_would_make_is_refused(
 ) -> None:
     with pytest.raises(SettingRefused, match=message):
         assume(MOE, Cards.parse("8x96"), "0.5.9", settings, **more)  # type: ignore[arg-type]
+
+
+def test_a_request_table_larger_than_what_is_left_beside_the_pool_does_not_fit() -> None:
+    """One row of the table is as long as the context: 2,048 rows of ten million tokens are 80 GiB on every card."""
+    config = MOE | {"text_config": MOE["text_config"] | {"max_position_embeddings": 10_485_760}}
+    found = Report(assume(config, Cards.parse("8x141"), "0.5.9").middle)
+    now = found.levers[0]
+    assert now.tokens > 0
+    assert now.fits is False
+    assert "the request table, 2,048 requests x 10,485,760 tokens of context" in now.why_not
+    assert not any(lever.frontier for lever in found.levers)
+    short = Report(assume(config, Cards.parse("8x141"), "0.5.9", {"context_length": "131072"}).middle)
+    fewer = Report(assume(config, Cards.parse("8x141"), "0.5.9").middle, {"max-running-requests": "64"})
+    assert short.levers[0].fits
+    assert next(lever for lever in fewer.levers if lever.name == "as set").fits
 
 
 def test_ranks_over_several_hosts_are_counted_together() -> None:
