@@ -75,19 +75,24 @@ def known(version: str | None, path: Path | None) -> tuple[FlagCatalogue, Sequen
 @JSON
 def flags(query: tuple[str, ...], version: str | None, path: Path | None, as_json: bool) -> int:
     """List the flags of a version, or those that QUERY is found in."""
-    from tools.source.renames import matching
+    from tools.source.renames import by_help, by_name
     from tools.source.toolset import describe
 
     catalogue = known(version, path)[0]
     words = " ".join(query)
-    found = matching(words, catalogue) if words else list(catalogue.flags)
+    named = by_name(words, catalogue) if words else list(catalogue.flags)
+    mentioned = by_help(words, catalogue) if words else []
+    found = [*named, *mentioned]
     if as_json:
         print_document({"version": catalogue.version, "flags": [flag.document() for flag in found]})
     elif not found:
         near = ", ".join(catalogue.nearest(words))
         say(f"no flag of sglang {catalogue.version} is about {words!r}." + (f" Nearest: {near}." if near else ""))
     elif words:
-        say("\n".join(describe(flag) for flag in found))
+        said = [describe(flag) for flag in named or found]
+        if named and mentioned:
+            said.append("in the help text of: " + ", ".join(f"{flag.name} ({flag.at})" for flag in mentioned))
+        say("\n".join(said))
     else:
         width = max(len(flag.name) for flag in found)
         for flag in found:
@@ -100,8 +105,9 @@ def flags(query: tuple[str, ...], version: str | None, path: Path | None, as_jso
 @click.argument("flag")
 @VERSION
 @TREE
+@click.option("--all", "full", is_flag=True, help="Spell out what is not about FLAG itself, too.")
 @JSON
-def rules(flag: str, version: str | None, path: Path | None, as_json: bool) -> int:
+def rules(flag: str, version: str | None, path: Path | None, full: bool, as_json: bool) -> int:
     """Show what the code of a version enforces or changes about FLAG, nearest first."""
     from tools.source.toolset import rules_text
 
@@ -124,7 +130,9 @@ def rules(flag: str, version: str | None, path: Path | None, as_json: bool) -> i
         ]
         print_document({"version": source.version, "flag": source.catalogue().get(flag).name, "rules": rows})
     else:
-        say(rules_text(found, source, flag, limit=len(found)))
+        say(rules_text(found, source, flag, limit=len(found), full=full))
+        if not full and any(source.family(flag).distance(rule) for rule in found):
+            click.echo("--all spells every rule out, --json has them too.", err=True)
     return 0
 
 

@@ -24,7 +24,7 @@ from tools.source.rule_scan import Rule
 from tools.source.rules import HANDLERS, Family, Follower, about, family_of, read_under, readers, scan_handlers
 from tools.source.store import Placed
 
-FORMAT: Final = 13
+FORMAT: Final = 14
 READERS_SHOWN: Final = 8
 HANDLERS_SHOWN: Final = 10
 SECONDS: Final = 20.0

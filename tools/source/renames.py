@@ -29,21 +29,30 @@ def named_here(option: str, catalogue: FlagCatalogue) -> Flag | None:
 
 def matching(query: str, catalogue: FlagCatalogue) -> list[Flag]:
     """Flags that a query is about: by name, then by a name that another version gives them, then by help text."""
+    return [*by_name(query, catalogue), *by_help(query, catalogue)]
+
+
+def by_name(query: str, catalogue: FlagCatalogue) -> list[Flag]:
+    """Flags with the words of a query in their names, then those that another version names so."""
     found = catalogue.matching(query)
     words = [word.lstrip("-") for word in query.lower().replace("_", "-").split()]
 
     def named(names: Iterable[str]) -> bool:
         return all(word in " ".join(names) for word in words)
 
-    by_name = [flag for flag in found if flag is found[0] or named(flag.names)]
+    exact = catalogue.find(query) if words else None
+    here = [flag for flag in found if flag is exact or named(flag.names)]
     links = _links(catalogue) if words else {}
     elsewhere = [
-        flag
-        for flag in catalogue.flags
-        if flag not in by_name and flag.name in links and named(_same(flag.name, links))
+        flag for flag in catalogue.flags if flag not in here and flag.name in links and named(_same(flag.name, links))
     ]
-    first = [*by_name, *elsewhere]
-    return [*first, *(flag for flag in found if flag not in first)]
+    return [*here, *elsewhere]
+
+
+def by_help(query: str, catalogue: FlagCatalogue) -> list[Flag]:
+    """Flags that a query is found in, and not by name."""
+    named = by_name(query, catalogue)
+    return [flag for flag in catalogue.matching(query) if flag not in named]
 
 
 def _same(option: str, links: Mapping[str, frozenset[str]]) -> list[str]:

@@ -7,9 +7,10 @@ flag of the family, and followed one step further: into constructors that are ha
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from tools.source.annotated import record_fields
 from tools.source.catalogue import Flag, FlagCatalogue
@@ -27,9 +28,11 @@ PLAIN_WORDS: Final = frozenset(
     }
 )
 FAMILY_AT_LEAST: Final = 3
+SWITCH_SHARE: Final = 0.2
 FILES_LIMIT: Final = 40
 BASES_LIMIT: Final = 4
 HOPS_LIMIT: Final = 2
+Distance = Literal[0, 1, 2, 3]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,16 @@ class Family:
     @property
     def all(self) -> frozenset[str]:
         return self.switches | self.siblings | {self.flag}
+
+    def distance(self, rule: Rule) -> Distance:
+        """How near a rule is to the flag: it is about it, about a switch of it, about siblings that are handled with
+        it, or about siblings alone, somewhere in the server.
+        """
+        if self.flag in rule.flags:
+            return 0
+        if not self.switches.isdisjoint(rule.flags):
+            return 1
+        return 2 if rule.path.startswith(HANDLERS) else 3
 
 
 def handler_paths(paths: Iterable[str]) -> list[str]:
@@ -72,7 +85,8 @@ def scan_handlers(modules: Modules, paths: Iterable[str], catalogue: FlagCatalog
 def family_of(flag: Flag, catalogue: FlagCatalogue, handlers: list[Rule]) -> Family:
     """Flags that begin with the same word, and the switches that stand with them in conditions of its handlers.
 
-    A handler is of the family by its name, or because all that it changes are values of the family.
+    A handler is of the family by its name, or because all that it changes are values of the family. A switch that
+    stands in many other handlers (`enable_dp_attention` beside one scheduling value) is no switch of the family.
     """
     own = catalogue.field(flag)
     word = _subject(own)
@@ -80,14 +94,17 @@ def family_of(flag: Flag, catalogue: FlagCatalogue, handlers: list[Rule]) -> Fam
     siblings = named if len(named) >= FAMILY_AT_LEAST else frozenset()
     family = siblings | {own}
     together: set[str] = set()
-    for rule in handlers:
-        if word in rule.where or not family.isdisjoint(rule.flags):
-            text = " ".join(rule.conditions)
-            own_handler = word in rule.where and any(name in text for name in family)
-            if own_handler or (siblings and rule.sets and family.issuperset(rule.sets)):
-                together |= {name for name in rule.flags if "enable" in name and name in text}
-    switches = frozenset(name for name in together if _is_switch(name, catalogue)) - family
-    return Family(own, switches, siblings - {own})
+    near = [rule for rule in handlers if word in rule.where or not family.isdisjoint(rule.flags)]
+    for rule in near:
+        text = " ".join(rule.conditions)
+        own_handler = word in rule.where and any(name in text for name in family)
+        if own_handler or (siblings and rule.sets and family.issuperset(rule.sets)):
+            together |= {name for name in rule.flags if "enable" in name and name in text}
+    here, anywhere = (Counter(name for rule in rules for name in rule.flags) for rules in (near, handlers))
+    switches = frozenset(
+        name for name in together if _is_switch(name, catalogue) and here[name] > anywhere[name] * SWITCH_SHARE
+    )
+    return Family(own, switches - family, siblings - {own})
 
 
 def read_under(modules: Modules, paths: Iterable[str], dest: str, catalogue: FlagCatalogue) -> frozenset[str]:
@@ -133,13 +150,7 @@ def about(family: Family, handlers: list[Rule], elsewhere: list[Rule]) -> tuple[
     order = {"raise": 0, "assert": 1, "override": 2, "warn": 3}
 
     def rank(rule: Rule) -> tuple[int, int, str, int]:
-        if family.flag in rule.flags:
-            near = 0
-        elif not family.switches.isdisjoint(rule.flags):
-            near = 1
-        else:
-            near = 2
-        return near, order[rule.kind], rule.path, rule.line
+        return family.distance(rule), order[rule.kind], rule.path, rule.line
 
     chosen = {
         (rule.path, rule.line, rule.kind, rule.sets): rule

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Iterable
+from itertools import groupby
 from typing import Any, Final
 
 from pydantic import Field
@@ -15,6 +17,7 @@ from tools.source.catalogue import Dynamic, Flag
 from tools.source.errors import PathError, PatternError, UnknownFlag
 from tools.source.renames import matching
 from tools.source.rule_scan import Rule
+from tools.source.rules import Family
 from tools.source.search import SearchResult
 from tools.source.source import Source
 from tools.toolbox import Arguments, Emit, Tool, ToolRefused
@@ -23,6 +26,7 @@ HITS: Final = 40
 READ_LINES: Final = 160
 TEXT: Final = 220
 RULES: Final = 24
+FAR: Final = 3
 NAMES: Final = 80
 ANSWER: Final = 9_000
 REFUSALS: Final = (PatternError, PathError, UnknownFlag)
@@ -185,23 +189,48 @@ def describe(flag: Flag) -> str:
     return "\n".join(parts)
 
 
-def rules_text(rules: tuple[Rule, ...], source: Source, name: str, limit: int = RULES) -> str:
-    """Rules, nearest first, each with its condition, effect and the line to cite."""
+def rules_text(rules: tuple[Rule, ...], source: Source, name: str, limit: int = RULES, *, full: bool = False) -> str:
+    """Rules, nearest first: those about the flag itself in full, each with its condition, effect and the line to cite;
+    those of its switches and of what is handled with it a line each; the rest counted. `full` spells all out.
+    """
     family = source.family(name)
     if not rules:
         return f"the handlers enforce nothing about {name}; search for `.{family.flag}` to see its readers."
-    lines = []
-    for rule in rules[:limit]:
-        near = "" if family.flag in rule.flags else f" [{', '.join(sorted(family.all & set(rule.flags)))[:80]}]"
-        lines.append(f"{rule.kind} {rule.at}{near}")
-        lines.append(f"  if {_cut(rule.condition) or 'always'}")
-        if rule.terms:
-            lines.append(f"  where {_cut('; '.join(rule.terms), 2)}")
-        lines.append(f"  -> {_cut(rule.effect)}")
-        lines.append(f"  {rule.path}:{rule.line}: {_cut(rule.quote)}")
-    if len(rules) > limit:
-        lines.append(f"({len(rules) - limit} more, further away)")
+    if full:
+        return "\n".join(line for rule in rules for line in _in_full(rule, family))
+    lines: list[str] = []
+    shown = [rule for rule in rules if family.distance(rule) < FAR][:limit]
+    for near, group in groupby(shown, family.distance):
+        if near == 0:
+            lines += [line for rule in group for line in _in_full(rule, family)]
+            continue
+        lines.append(f"with {_options(family.switches, source)}:" if near == 1 else "with other flags of its family:")
+        lines += [f"  {_in_short(rule)}" for rule in group]
+    left = rules[len(shown) :]
+    if left:
+        counts = Counter(dest for rule in left for dest in sorted(family.all & set(rule.flags))[:1])
+        about = ", ".join(f"{_options([dest], source)} ({count})" for dest, count in counts.most_common(6))
+        lines.append(f"{len(left)} more, further away: {about}; ask for the rules of these")
     return "\n".join(lines)
+
+
+def _in_full(rule: Rule, family: Family) -> list[str]:
+    near = "" if family.flag in rule.flags else f" [{', '.join(sorted(family.all & set(rule.flags)))[:80]}]"
+    lines = [f"{rule.kind} {rule.at}{near}", f"  if {_cut(rule.condition) or 'always'}"]
+    if rule.terms:
+        lines.append(f"  where {_cut('; '.join(rule.terms), 2)}")
+    return [*lines, f"  -> {_cut(rule.effect)}", f"  {rule.path}:{rule.line}: {_cut(rule.quote)}"]
+
+
+def _in_short(rule: Rule) -> str:
+    return f"{rule.kind} {rule.at}: if {_cut(rule.condition) or 'always'} -> {_cut(rule.effect)}"
+
+
+def _options(dests: Iterable[str], source: Source) -> str:
+    """Flags by the names that an operator types."""
+    catalogue = source.catalogue()
+    known = (catalogue.find(dest) for dest in sorted(dests))
+    return ", ".join(flag.name for flag in known if flag is not None)
 
 
 def _value(value: Any) -> str:

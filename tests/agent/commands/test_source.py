@@ -48,6 +48,41 @@ def test_rules_are_one_document() -> None:
     assert {"kind", "condition", "effect", "flags", "source", "quote"} <= set(found["rules"][0])
 
 
+def printed(*arguments: str) -> str:
+    ran = CliRunner().invoke(cli, [*arguments], standalone_mode=False)
+    assert ran.exception is None, ran.output
+    return ran.stdout
+
+
+def test_rules_of_a_flag_are_spelled_out_and_what_only_follows_is_short() -> None:
+    asked = ("rules", "hicache-ratio", "--version", "0.5.9")
+    short, full = printed(*asked), printed(*asked, "--all")
+    own, _, others = short.partition("with --disaggregation-decode-enable-offload-kvcache")
+    assert "host_mem.available - ten_gb" in own
+    assert full.startswith(own.rstrip())
+    words = " ".join(others.split())
+    for said in (
+        "disable-radix-cache are mutually exclusive",
+        "effective_decode_backend == 'fa3'",
+        "hicache_mem_layout == 'page_first_direct' and hicache_io_backend == 'kernel'",
+        "hicache_storage_backend == 'mooncake'",
+        "'MiMoV2FlashForCausalLM' in model_arch",
+        "'Step3p5ForCausalLM' in model_arch",
+        "Spec v2 and decode offload kv cache are incompatible",
+    ):
+        assert said in words
+    assert len(short.splitlines()) < len(full.splitlines()) / 2
+    assert "srt/managers/io_struct.py" in full
+    assert "srt/managers/io_struct.py" not in short
+    assert "further away: --hicache-storage-backend" in words
+
+
+def test_flags_that_only_mention_a_word_are_named_apart() -> None:
+    text = " ".join(printed("flags", "hicache", "--version", "0.5.9").split())
+    assert "--enable-hierarchical-cache (srt/server_args.py:4255) switch" in text
+    assert text.endswith("in the help text of: --admin-api-key (srt/server_args.py:3621)")
+
+
 def test_check_reads_a_command() -> None:
     command = "sglang serve --model-path m --max-num-seqs 4"
     assert document("check", command, "--version", "0.5.9")["problems"][0]["kind"] == "foreign"

@@ -150,6 +150,21 @@ def test_a_switch_belongs_to_the_flags_whose_handler_it_opens(tmp_path: Path) ->
     assert "one of the two" in [rule.effect for rule in source.rules("cut-depth")]
 
 
+@pytest.mark.parametrize(
+    ("flag", "version", "switches"),
+    [
+        ("schedule-policy", "0.5.9", set()),
+        ("speculative-algorithm", "0.5.9", {"enable_mixed_chunk"}),
+        ("hicache-ratio", "0.5.16", {"disaggregation_decode_enable_offload_kvcache", "enable_hierarchical_cache"}),
+        ("speculative-algorithm", "0.5.23", {"enable_multi_layer_eagle"}),
+    ],
+)
+def test_a_switch_that_many_other_handlers_ask_for_is_none_of_the_family(
+    flag: str, version: str, switches: set[str]
+) -> None:
+    assert tree(version).family(flag).switches == switches
+
+
 def test_a_switch_belongs_to_the_flags_that_are_read_under_it(tmp_path: Path) -> None:
     source = written(
         tmp_path,
