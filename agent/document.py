@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from agent.case import Case, Decision
-from agent.found import sglang_found
+from agent.found import COMPLAINT, sglang_found
 from agent.grounding import sentences
 from agent.story import decided, logged, marks, memory_after, quoted, series
 from transcripts.facts import Fact
@@ -34,6 +34,7 @@ def document(case: Case, *, latest: bool = False) -> Json:
         "at": case.opened.at,
         "target": _target(case),
         "complaint": case.complaint,
+        "told": list(_told(case)),
         "decision": {"id": f"D{decided(case)}", "question": case.question},
         **_decisions(case, latest=latest),
         "state": "stopped" if case.stopped else "concluded",
@@ -98,6 +99,20 @@ def document(case: Case, *, latest: bool = False) -> Json:
     }
     made["quoted"] = quoted(case, made)
     return made
+
+
+def _told(case: Case) -> Iterator[Json]:
+    """What the operator stated later, and the figures of it that do not count since they were measured."""
+    for item in case.evidence.values():
+        if item.probe != COMPLAINT or item.text == case.complaint:
+            continue
+        stated = [fact for fact in case.facts if fact.source.partition(":")[0] == item.id and fact.name != "symptom"]
+        counted = [(fact, case.facts.get(fact.name, fact.scope)) for fact in stated]
+        yield {
+            "text": item.text,
+            "evidence": item.id,
+            "measured": [_fact(kept) for fact, kept in counted if kept and kept.grade != "claimed"],
+        }
 
 
 def _recorded(case: Case) -> Iterator[Json]:

@@ -10,7 +10,11 @@ from agent.found import COMPLAINT
 from transcripts.facts import Evidence
 
 # An answer, or somebody who tells of what is theirs; bare words of the field are a question put shortly.
-_TELLS: Final = re.compile(r"\W*(?:yes|yeah|yep|no|nope|correct|true|right|we|our|ours|my|i)\b", re.IGNORECASE)
+_TELLS: Final = re.compile(
+    r"\W*(?:(?:yes|yeah|yep|no|nope|correct|true|right|we|our|ours|my|i|only)\b"
+    r"|(?:running|queue)[:= ]*\d|\d+ (?:(?:requests?|users?|are|is|of them) )*(?:run|running|wait|waiting|queued?)\b)",
+    re.IGNORECASE,
+)
 _ASKS: Final = re.compile(r"\?|\b(?:what|whats|how|why|which|when|where|who|if|should|could|can)\b", re.IGNORECASE)
 
 

@@ -83,6 +83,8 @@ def _row(label: str, text: str, width: int, style: str) -> list[Line]:
 def _rows(document: Json) -> Iterator[tuple[str, str, str]]:
     diagnosis = document["diagnosis"]
     yield "Asked", _cut(document["complaint"], ASKED), "dim"
+    for told in document["told"][-1:]:
+        yield "Told", _told(told), "dim"
     if document["state"] == "stopped":
         yield "Stopped", f"before its end; `sglscout resume {document['id']}` goes on with it.", STYLES["abstain"]
     if document["damage"]:
@@ -105,6 +107,14 @@ def _rows(document: Json) -> Iterator[tuple[str, str, str]]:
     version = f"SGLang {target['version']}" if target["version"] else "SGLang of unknown version"
     gpus = [f"{gpu['count']} x {gpu['name']}" for gpu in target["gpus"]]
     yield "Server", ", ".join(filter(None, [target["host"], version, target["model"], *gpus])), "dim"
+
+
+def _told(told: Json) -> str:
+    """The operator's last statement as evidence; a figure of it that was measured is no question of belief."""
+    text = f"“{_cut(told['text'], CLAIM)}” [{told['evidence']}]: your word, weighed as such"
+    for fact in told["measured"][:1]:
+        text += f"; {fact['name'].replace('_', ' ')} was measured and counts: {fact['value']} [{fact['from']}]"
+    return f"{text}."
 
 
 def _asked(document: Json) -> Iterator[str]:

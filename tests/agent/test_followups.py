@@ -23,6 +23,7 @@ from agent.session import Session
 from agent.settings import Settings, load_settings
 from agent.told import states
 from agent.views import terminal
+from agent.views.first import first_screen
 from tests.agent.test_demo import HOSTS
 from tests.program import sglscout
 from transcripts.facts import Fact
@@ -350,6 +351,15 @@ def test_what_the_operator_tells_is_a_claim_and_is_weighed(talk: tuple[Settings,
     assert f"{told[-1].id}:1" in {source for reason in reasons for source in reason.source}
     assert case.weighed.label == "capacity.spec_default_cap"
     assert case.decisions[-1].whole, text
+    (shown,) = document(case)["told"]
+    assert shown["evidence"] == told[-1].id
+    assert [(fact["name"], fact["from"]) for fact in shown["measured"]] == [
+        (name, fact.source) for name in ("usage_p95", "usage_max") if (fact := case.facts.get(name))
+    ]
+    screen = " ".join(line.text.strip() for line in first_screen(document(case), 80))
+    assert f"[{told[-1].id}]: your word, weighed as such; usage p95 was measured and counts: " in " ".join(
+        screen.split()
+    )
 
 
 def test_a_setting_that_the_operator_tuned_is_left_as_it_is(talk: tuple[Settings, Session]) -> None:
@@ -369,6 +379,10 @@ def test_a_setting_that_the_operator_tuned_is_left_as_it_is(talk: tuple[Settings
         ("yes, 48 run and others wait in the queue", True),
         ("we see retractions under load", True),
         ("no, the cache is full at noon", True),
+        ("48 running, 20 waiting", True),
+        ("only 16 run and 300 are queued", True),
+        ("no oom", False),  # nothing that could be read as having happened
+        ("8k prompts with 2k answers", False),
         ("requests waiting", False),
         ("dp attention, dp 4", False),
         ("we see retractions, what now", False),

@@ -67,7 +67,7 @@ def pinned(view: View) -> Seen | None:
         return Seen(
             f"at the limit of {limit:g} with a queue in {share:.0%} of decode lines", view.sources("pinned_share")
         )
-    if (view.number("queue_p95") or 0) > 0:
+    if WAITING(view) or (view.number("queue_p95") or 0) > 0:
         return Seen(f"{running:g} running of {limit:g}, with a queue", view.sources("running_p95", "running_limit"))
     return None
 

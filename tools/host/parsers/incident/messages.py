@@ -224,13 +224,15 @@ _OF_FILES: Final = frozenset(("permission_denied", "cache_dir_denied"))
 # request that a full KV pool sends away is told as OOM too, and no GPU memory ran out.
 _SUPPOSED: Final = re.compile(
     r"(?:\bif (?:it is|you|there is)\b|\bavoid|\bprevent|\bguards? against\b|\be\.g\.|\b(?:may|might|could) cause\b"
-    r"|\blikely due to\b|aborted last request)[^.;:\n]{0,60}?\b(?:ooms?|out[ -]of[ -]memory)\b",
+    r"|\blikely due to\b|aborted last request)[^.;:\n]{0,60}?\b(?:ooms?|out[ -]of[ -]memory)\b"
+    r"|\b(?:no|not|never|without|zero|isn't|wasn't|didn't|doesn't)(?: (?:an?|any|see|seen|had|have))* (?:cuda |gpu )?"
+    r"(?:ooms?|out[ -]of[ -]memory)\b",
     re.IGNORECASE,
 )
 
 
 def happened(line: str) -> str:
-    """The line without the shortages of memory that it only supposes."""
+    """The line without the shortages of memory that it only supposes or denies."""
     return _SUPPOSED.sub("", line)
 
 

@@ -417,7 +417,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     # hangs
     (
         "hangs",
-        r"last (?:log )?lines? (?:is|was) .{0,25}(?:minutes?|hours?) (?:old|ago)|no (?:new )?(?:log )?(?:lines?|output) for (?:\w+ )?(?:\d+|minutes|hours)|tp ?\d never starts|at full load, no|stands? still|st(?:ood|ays?) still|\(nothing for \d+|no (?:more )?tokens? (?:comes?|any ?more|appears?)|gpus? (?:is |are |stands? )?at 0 ?%|py-spy|waits? (?:in|on) (?:the )?\w*(?:queue|lock|result|event|barrier)|never answers?|no further (?:responses?|output|requests?)|nothing (?:comes|happens|more)|goes silent|stops? (?:serving|generating)|\bhangs?\b|\bhung\b|hanging|deadlock\w*|stuck\b|never (?:ends|completes?|finish\w*|returns?|answers?|comes? back|responds?)|frozen|freezes|just sits|no (?:progress|response|answer)|stops? (?:responding|answering)|unresponsive",
+        r"last (?:log )?lines? (?:is|was) .{0,25}(?:minutes?|hours?) (?:old|ago)|no (?:new )?(?:log )?(?:lines?|output) for (?:\w+ )?(?:\d+|minutes|hours)|tp ?\d never starts|at full load, no|stands? still|st(?:ood|ays?) still|\(nothing for \d+|no (?:more )?tokens? (?:comes?|any ?more|appears?)|gpus? (?:is |are |stands? )?at 0 ?%|py-spy|waits? (?:in|on) (?:the )?(?:\w*(?:lock|result|event|barrier)|\w*_queue\b|queue\.get)|never answers?|no further (?:responses?|output|requests?)|nothing (?:comes|happens|more)|goes silent|stops? (?:serving|generating)|\bhangs?\b|\bhung\b|hanging|deadlock\w*|stuck\b|never (?:ends|completes?|finish\w*|returns?|answers?|comes? back|responds?)|frozen|freezes|just sits|no (?:progress|response|answer)|stops? (?:responding|answering)|unresponsive",
     ),
     ("first_request_hangs", r"first request (?:never|hangs?|does not)|never returns"),
     (
@@ -618,8 +618,15 @@ _DENIED: Final = re.compile(
 )
 
 
+# `no OOM so far`, `it never hangs`: what did not befall them is told by its own word.
+_BEFELL_NOT: Final = re.compile(
+    r"\b(?:no|not|never|without|zero|isn't|wasn't|didn't|doesn't|don't)(?: an?| any| a single| yet| see| seen| had| have)? "
+    r"(?:\w+ )?(?:ooms?|out[- ]of[- ]memory|hangs?|hanging|hung|deadlock\w*|leak\w*|crash\w*)\b(?! (?:but|, it))"
+)
+
+
 def _without_denials(sentence: str) -> str:
-    return _DENIED.sub(" ", sentence)
+    return _BEFELL_NOT.sub(" ", _DENIED.sub(" ", sentence))
 
 
 def read(page: Page, text: str, grade: Grade) -> None:

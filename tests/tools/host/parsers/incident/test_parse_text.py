@@ -116,6 +116,49 @@ def test_an_empty_queue_is_no_wait(text: str) -> None:
     assert read(text).get("symptom", "requests_wait") is None
 
 
+@pytest.mark.parametrize(
+    ("text", "running", "queue"),
+    [
+        ("48 running, 20 waiting", 48, 20),
+        ("yes, 48 are running and 120 requests wait in the queue", 48, 120),
+        ("only 16 run, 300 others queued", 16, 300),
+        ("running 48, queue 20", 48, 20),
+        ("it runs 31 while others wait", 31, None),
+        ("we have 8 running servers and the queue is 3 min", None, None),
+        ("we run 8 gpus and requests wait 30 seconds", None, None),
+        ("48 running", None, None),  # of what, and beside whom
+    ],
+)
+def test_running_and_waiting_requests_as_an_operator_tells_them(text: str, running: int, queue: int) -> None:
+    facts = read(text, "complaint")
+    assert (facts.number("running_p95"), facts.number("queue_p95")) == (running, queue)
+    assert {fact.grade for fact in facts if fact.name in ("running_p95", "queue_p95")} <= {"claimed"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "no oom",
+        "it never hangs",
+        "we did not see an oom",
+        "without a crash",
+        "yes, others wait in the queue",
+        "no leak",
+    ],
+)
+def test_what_did_not_befall_them_is_no_symptom(text: str) -> None:
+    facts = read(text, "complaint")
+    happened = {fact.scope for fact in facts if fact.name in ("symptom", "message")}
+    assert happened & {"hangs", "gpu_memory_out", "cuda_oom", "looks_like_leak"} == set()
+    assert facts.get("oom_phase") is None
+
+
+@pytest.mark.parametrize("text", ["no OOM, but it hangs", "it hung twice", "OOM: it did not recover"])
+def test_what_befell_them_beside_it_is_one(text: str) -> None:
+    happened = {fact.scope for fact in read(text, "complaint") if fact.name == "symptom"}
+    assert happened & {"hangs", "gpu_memory_out"}
+
+
 @settings(max_examples=many(60))
 @given(st.text(max_size=400))
 def test_any_text_is_read_without_complaint(text: str) -> None:
