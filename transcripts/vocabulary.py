@@ -159,6 +159,7 @@ LOAD: Final = {
     "decode_lines": ("lines", "decode lines looked at"),
     "prefill_lines": ("lines", "prefill lines looked at"),
     "load_window_s": ("s", "time from the first to the last of them"),
+    "load_of_past_start": ("", "the last start served nothing yet: figures of load are of one before it"),
     "loaded_lines": ("lines", "decode lines of the loaded part, over which percentiles are taken"),
     "loaded_window_s": ("s", "time from the first to the last line of the loaded part"),
     "running_p50": ("requests", "median of #running-req over the loaded part; scope all: of all decode lines"),

@@ -14,18 +14,26 @@ from typing import Any, Literal
 from transcripts.facts import Fact, Facts
 
 Outcome = Literal["met", "not met", "not yet visible"]
-Test = Literal["=", "~", ">", ">=", "<", "<=", "any"]
+Test = Literal["=", "~", ">", ">=", "<", "<=", "any", "between", "kept", "rise", "fall", "doubled"]
 
 _NUMBER = r"(-?\d[\d,]*(?:\.\d+)?)"
 _TOLERANCE = 0.03
+_SUMMED = 0.9  # a pool below this share of what the sums say is another one: a change of the command is missing
+_KEPT = 0.05
+_HOUR_S = 3600.0
+_RELATIVE = frozenset({"kept", "rise", "fall", "doubled"})
 _BOOT_ONLY = frozenset(
     {"running_limit", "kv_pool", "kv_pool_gib", "free_after_boot_gib", "graph_max_bs", "context_len", "pool_end_gib",
      "chunked_prefill_size", "host_pool_gb", "host_pool_total_gb", "weights_after_gib", "max_prefill_tokens"}
 )  # fmt: skip
+# Figures of which less is better; of the others more is.
+_LESS_IS_BETTER = re.compile(r"retract|usage|queue|abort")
+_METRIC, _PER_HOUR, _GRAPHS = "metric", "retractions_per_hour", "graph_share"
+_COUNTED = frozenset({"retractions", "retraction_aborts", _PER_HOUR})
 # What a sentence calls a figure, longest first -> fact and scope. `p95` or `max` in the sentence chooses the statistic.
 _NAMES: tuple[tuple[str, str, str | None], ...] = (
     (r"max_running_requests|running limit", "running_limit", None),
-    (r"max_total_num_tokens|kv pool tokens|#tokens|tokens of the (?:kv )?pool", "kv_pool", ""),
+    (r"max_total_num_tokens|kv pool tokens|#tokens|tokens of the (?:kv )?pool|kv cache is allocated", "kv_pool", ""),
     (r"available_gpu_mem|free after boot", "free_after_boot_gib", None),
     (r"max_prefill_tokens", "max_prefill_tokens", None),
     (r"chunked_prefill_size", "chunked_prefill_size", None),
@@ -33,10 +41,14 @@ _NAMES: tuple[tuple[str, str, str | None], ...] = (
     (r"kv size|kv_pool_gib|pool size", "kv_pool_gib", ""),
     (r"host_pool_total|host memory in all|host_total", "host_pool_total_gb", None),
     (r"host (?:memory|pool)|host_pool_gb", "host_pool_gb", None),
+    (r"load_back_tokens_total", _METRIC, "load_back_tokens_total"),
+    (r"cached tokens (?:by|from) (?:source |the )?host", _METRIC, "cached_tokens_total{cache_source=host}"),
+    (r"(?:retractions? per hour|retractions? every)", _PER_HOUR, None),
     (r"retraction|retracted", "retractions", None),
     (r"abort", "retraction_aborts", None),
     (r"accept[ _]len", "accept_len_p50", None),
     (r"cached[ _]share|hit rate|cache_hit_rate|cached prefix", "cached_share", ""),
+    (r"cuda graph: true", _GRAPHS, None),
     (r"token usage|usage", "usage_p95", ""),
     (r"gen(?:eration)? throughput|gen_throughput", "gen_throughput_p50", None),
     (r"queue", "queue_p95", None),
@@ -46,10 +58,25 @@ _COMPARE = re.compile(
     rf"(>=|<=|>|<|≥|≤|==?|~|\b(?:about|around|at least|at most|above|below|over|under)\b)\s*{_NUMBER}",
     re.I,
 )
+_BETWEEN = re.compile(rf"\bbetween {_NUMBER} and {_NUMBER}", re.I)
+_OR_MORE = re.compile(rf"{_NUMBER} or (more|less)\b", re.I)
+_BY_SUMS = re.compile(rf"\bby the sums {_NUMBER}", re.I)
 _TESTS: dict[str, Test] = {
     ">=": ">=", "≥": ">=", "at least": ">=", "<=": "<=", "≤": "<=", "at most": "<=", ">": ">", "above": ">",
     "over": ">", "<": "<", "below": "<", "under": "<", "=": "=", "==": "=", "about": "~", "around": "~", "~": "~",
+    "more": ">=", "less": "<=",
 }  # fmt: skip
+# Words without a figure, in their order: what they ask of the figure of now, next to the one of before.
+_WORDS: tuple[tuple[str, Test, float], ...] = (
+    (r"\bas before\b", "kept", 0),
+    (r"\bdoubled\b", "doubled", 0),
+    (r"\bnear none\b", "<=", 1),
+    (r"\bstays? at zero\b|^none\b|^no (?!worse)", "=", 0),
+    (r"^any\b|^KV Cache is allocated", "any", 0),
+    (r"\bevery minute\b", ">=", 60),
+    (r"\b(?:rises?|higher|larger)\b", "rise", 0),
+    (r"\b(?:falls?|lower|smaller)\b", "fall", 0),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +103,23 @@ class Verified:
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
+    """What is asked of a figure. `figure` and `most` are numbers; relative tests take the figure of before."""
+
     fact: str
     scope: str | None
     test: Test
     figure: float
+    most: float = 0.0
+    summed: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A figure as one look has it; `value` None where it has none."""
+
+    value: float | None = None
+    shown: str = ""
+    source: str = ""
 
 
 def verify(
@@ -109,21 +149,38 @@ def _expected(what: str, before: Facts, after: Facts) -> Verified:
         return _figure(what, claim, before, after)
     if flag is not None:
         return _typed(what, flag[1], (flag[2] or "").rstrip(".,;"), before, after)
+    return _undecided(what)
+
+
+def _undecided(what: str) -> Verified:
     return Verified(what, "not yet visible", "", "", (), "it holds no figure that a look brings; see for yourself")
 
 
 def _claim(text: str, named: str = "") -> _Claim | None:
     about = f"{named} {text}".lower()
     found = next(((fact, scope) for pattern, fact, scope in _NAMES if re.search(pattern, about)), None)
-    compared = _COMPARE.search(text)
-    if found is None:
+    asked = _asked(text)
+    if found is None or asked is None:
         return None
-    name, scope = _statistic(found[0], about), found[1]
-    if compared is not None:
-        return _Claim(name, scope, _TESTS[compared[1].lower()], float(compared[2].replace(",", "")))
-    if re.match(r"\s*(?:any|no)\b", text, re.I):
-        return _Claim(name, scope, "any" if text.strip().lower().startswith("any") else "=", 0)
-    return None
+    test, figure, most = asked
+    summed = _BY_SUMS.search(text)
+    return _Claim(_statistic(found[0], about), found[1], test, figure, most, _read(summed[1]) if summed else 0.0)
+
+
+def _asked(text: str) -> tuple[Test, float, float] | None:
+    """The test and its figures, as a sentence puts them."""
+    if between := _BETWEEN.search(text):
+        return "between", _read(between[1]), _read(between[2])
+    if compared := _COMPARE.search(text):
+        return _TESTS[compared[1].lower()], _read(compared[2]), 0.0
+    if ending := _OR_MORE.search(text):
+        return _TESTS[ending[2].lower()], _read(ending[1]), 0.0
+    said = next((one for one in _WORDS if re.search(one[0], text.strip(), re.I)), None)
+    return None if said is None else (said[1], said[2], 0.0)
+
+
+def _read(number: str) -> float:
+    return float(number.replace(",", ""))
 
 
 def _statistic(name: str, about: str) -> str:
@@ -134,20 +191,74 @@ def _statistic(name: str, about: str) -> str:
     return name
 
 
+def _seen(claim: _Claim, facts: Facts) -> _Seen:
+    """The figure that a claim is about. What a log of load never printed has happened no time."""
+    window = facts.get("load_window_s")
+    if claim.fact == _GRAPHS:
+        without = facts.get("graph_false_share")
+        share = None if without is None else 1 - float(without.value)
+        return _Seen() if share is None or without is None else _Seen(share, f"{share:.3g}", without.source)
+    fact = facts.get("retractions" if claim.fact == _PER_HOUR else claim.fact, claim.scope)
+    if fact is None and claim.fact in _COUNTED and window is not None:
+        return _Seen(0.0, "none", window.source)
+    if fact is None or isinstance(fact.value, str):
+        return _Seen()
+    if claim.fact == _PER_HOUR:
+        hours = float(window.value) / _HOUR_S if window is not None else 0.0
+        each = float(fact.value) / hours if hours > 0 else float(fact.value)
+        return _Seen(each, f"{each:.0f} an hour" if hours > 0 else _shown(fact), fact.source)
+    return _Seen(float(fact.value), _shown(fact), fact.source)
+
+
+def _row(what: str, outcome: Outcome, was: _Seen, now: _Seen, why: str) -> Verified:
+    sources = tuple(dict.fromkeys(one.source for one in (was, now) if one.source))
+    return Verified(what, outcome, was.shown, now.shown, sources, why)
+
+
+def _unmoved(before: Facts, after: Facts) -> str:
+    """Why nothing of a new start can be seen; empty where there was one, or where that is not known."""
+    if restarted(before, after) is False:
+        return "the server was not restarted"
+    if before.text("pid") and after.text("pid") in ("", "0"):
+        return "no SGLang server was found running"
+    return ""
+
+
+def _unloaded(after: Facts) -> str:
+    return "no load was seen since the last start" if "load_of_past_start" in after else ""
+
+
 def _figure(what: str, claim: _Claim, before: Facts, after: Facts) -> Verified:
-    was, now = before.get(claim.fact, claim.scope), after.get(claim.fact, claim.scope)
-    sources = _sources(was, now)
-    if claim.fact in _BOOT_ONLY and restarted(before, after) is False:
-        return Verified(what, "not yet visible", _shown(was), _shown(now), sources, "the server was not restarted")
-    value = after.number(claim.fact, claim.scope)
-    if value is None:
-        return Verified(what, "not yet visible", _shown(was), "", sources, f"the second look holds no {claim.fact}")
-    held = _holds(claim, value)
-    why = f"{claim.fact} is {value:g}, asked {claim.test} {claim.figure:g}"
-    return Verified(what, "met" if held else "not met", _shown(was), _shown(now), sources, why)
+    was, now = _seen(claim, before), _seen(claim, after)
+    unmoved = _unmoved(before, after) if claim.fact in _BOOT_ONLY else _unloaded(after)
+    if unmoved:
+        return _row(what, "not yet visible", was, now, unmoved)
+    lacking = _incomparable(claim, was, now)
+    if lacking:
+        return _row(what, "not yet visible", was, now, lacking)
+    assert now.value is not None
+    if claim.summed and not now.value >= _SUMMED * claim.summed:
+        why = f"{_called(claim)} is {now.value:g}, the sums say {claim.summed:g}: is every change in the command?"
+        return _row(what, "not met", was, now, why)
+    held = _holds(claim, now.value, was.value)
+    why = f"{_called(claim)} is {now.value:g}, asked {claim.test} {claim.figure:g}"
+    return _row(what, "met" if held else "not met", was, now, why)
 
 
-def _holds(claim: _Claim, value: float) -> bool:
+def _incomparable(claim: _Claim, was: _Seen, now: _Seen) -> str:
+    """Which look lacks the figure that is compared; empty where both have what it takes."""
+    if now.value is None:
+        return f"the second look holds no {_called(claim)}"
+    if claim.test in _RELATIVE and claim.fact != _METRIC and was.value is None:
+        return f"the first look holds no {_called(claim)} to compare with"
+    return ""
+
+
+def _called(claim: _Claim) -> str:
+    return str(claim.scope) if claim.fact == _METRIC else claim.fact
+
+
+def _holds(claim: _Claim, value: float, was: float | None) -> bool:
     figure = claim.figure
     match claim.test:
         case "=":
@@ -164,13 +275,32 @@ def _holds(claim: _Claim, value: float) -> bool:
             return value <= figure
         case "any":
             return value > 0
+        case "between":
+            return figure <= value <= claim.most
+        case _:
+            return _moved(claim, value, was or 0.0)
+
+
+def _moved(claim: _Claim, value: float, was: float) -> bool:
+    """Against the figure of before; a counter begins anew with the server."""
+    less = _LESS_IS_BETTER.search(claim.fact) is not None
+    match claim.test:
+        case "kept":
+            return value <= was * (1 + _KEPT) if less else value >= was * (1 - _KEPT)
+        case "rise":
+            return value > (0.0 if claim.fact == _METRIC else was * (1 + _KEPT))
+        case "doubled":
+            return value >= 2 * was
+        case _:
+            return value < was * (1 - _KEPT)
 
 
 def _typed(what: str, flag: str, value: str, before: Facts, after: Facts) -> Verified:
     was, now = before.get("flag", flag), after.get("flag", flag)
-    sources = _sources(was, now)
-    if restarted(before, after) is False:
-        return Verified(what, "not yet visible", _shown(was), _shown(now), sources, "the server was not restarted")
+    sources = tuple(dict.fromkeys(fact.source for fact in (was, now) if fact is not None))
+    unmoved = _unmoved(before, after)
+    if unmoved:
+        return Verified(what, "not yet visible", _shown(was), _shown(now), sources, unmoved)
     if "flag" not in after:
         return Verified(what, "not yet visible", _shown(was), "", sources, "the second look holds no command line")
     met = now is not None and (not value or str(now.value) == value)
@@ -178,36 +308,49 @@ def _typed(what: str, flag: str, value: str, before: Facts, after: Facts) -> Ver
 
 
 def _watched(row: Mapping[str, Any], before: Facts, after: Facts) -> Verified:
-    """Worse decides at once; better only after the window, over which load was seen."""
+    """Worse decides at once where it names a figure; better, and what is held against before, after the window."""
     metric, better, worse = (str(row.get(key, "")) for key in ("metric", "better", "worse"))
     window = float(row.get("window_s", 0) or 0)
     what = f"{metric}: {better}" if better else metric
-    good, bad = _claim(better, metric), _claim(worse, "" if _claim(worse) else metric)
+    parts = metric.split(", and ") if better.startswith("both ") else [metric]
+    found = [_watch(what, part, better, worse, window, before, after) for part in parts]
+    decided = [one for one in found if one.outcome != "not yet visible"]
+    return next((one for one in decided if one.outcome == "not met"), decided[0] if decided else found[-1])
+
+
+def _watch(what: str, metric: str, better: str, worse: str, window: float, before: Facts, after: Facts) -> Verified:
+    good, bad = _claim(better, metric), _claim(worse) or _claim(worse, metric)
     shown = good or bad
     if shown is None:
-        return Verified(what, "not yet visible", "", "", (), "it holds no figure that a look brings; see for yourself")
-    was, now = before.get(shown.fact, shown.scope), after.get(shown.fact, shown.scope)
-    sources = _sources(was, now)
-    if restarted(before, after) is False:
-        return Verified(what, "not yet visible", _shown(was), _shown(now), sources, "the server was not restarted")
-    turned = after.number(bad.fact, bad.scope) if bad is not None else None
-    if bad is not None and turned is not None and _holds(bad, turned):
-        return Verified(what, "not met", _shown(was), _shown(now), sources, f"{bad.fact} is {turned:g}: {worse}")
-    value = after.number(shown.fact, shown.scope)
+        return _undecided(what)
+    was, now = _seen(shown, before), _seen(shown, after)
+    unmoved = _unmoved(before, after) or _unloaded(after)
+    if unmoved:
+        return _row(what, "not yet visible", was, now, unmoved)
     seen = after.number("load_window_s") or 0.0
-    if value is None or seen < window:
-        why = f"{seen:.0f} s of load seen, {window:.0f} s are asked for"
-        return Verified(what, "not yet visible", _shown(was), _shown(now), sources, why)
-    held = _holds(good, value) if good is not None else True
-    return Verified(what, "met" if held else "not met", _shown(was), _shown(now), sources, f"{shown.fact} is {value:g}")
+    turned, of_old = (_seen(bad, after), _seen(bad, before)) if bad is not None else (_Seen(), _Seen())
+    if bad is not None and turned.value is not None and (bad.test not in _RELATIVE or seen >= window):
+        worse_now = not _better_than(bad, turned.value, of_old.value) if bad.test == "kept" else None
+        if worse_now if worse_now is not None else _holds(bad, turned.value, of_old.value):
+            return _row(what, "not met", was, now, f"{_called(bad)} is {turned.value:g}: {worse}")
+    short = f"{seen:.0f} s of load seen, {window:.0f} s are asked for" if seen < window else ""
+    lacking = short or _incomparable(shown, was, now)
+    if lacking or now.value is None:
+        return _row(what, "not yet visible", was, now, lacking)
+    held = _holds(good, now.value, was.value) if good is not None else True
+    return _row(what, "met" if held else "not met", was, now, f"{_called(shown)} is {now.value:g}")
+
+
+def _better_than(claim: _Claim, value: float, was: float | None) -> bool:
+    """Whether a figure of which `as before` would be bad has moved the good way."""
+    old = was or 0.0
+    return value < old * (1 - _KEPT) if _LESS_IS_BETTER.search(claim.fact) else value > old * (1 + _KEPT)
 
 
 def _shown(fact: Fact | None) -> str:
     if fact is None:
         return ""
-    value = f"{fact.value:g}" if isinstance(fact.value, float) else str(fact.value)
-    return f"{value} {fact.unit}".strip()
-
-
-def _sources(*facts: Fact | None) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(fact.source for fact in facts if fact is not None))
+    number = isinstance(fact.value, int | float) and not isinstance(fact.value, bool)
+    whole = number and float(fact.value).is_integer()
+    value = f"{fact.value:,.0f}" if whole else f"{fact.value:g}" if number else str(fact.value)
+    return f"{value} {'' if fact.unit == 'fraction' else fact.unit}".strip()

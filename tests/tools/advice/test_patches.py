@@ -13,6 +13,7 @@ from tests.tools.advice import box
 from tests.tools.advice.test_launches import NAMES, file_text
 from tools.advice import Change, Launch, Patch, launch_from, parse_launch, patch, plan_after, restart_cost, verify
 from tools.advice.forms import systemd
+from tools.host.parsers import parse
 from transcripts.facts import Evidence, Fact, Facts
 
 FOLDER = Path(__file__).with_name("launches")
@@ -208,6 +209,84 @@ def test_the_second_look_says_what_is_not_met_and_what_is_not_seen_yet() -> None
     same = _after(pid=41272, running_limit=48, running_p95=48, load_window_s=1200)
     assert {row.outcome for row in verify(EXPECTED, WATCH, box.facts(), same)} == {"not yet visible"}
     assert verify([{"what": "it feels better"}], [], box.facts(), worse)[0].outcome == "not yet visible"
+
+
+LOAD = {"pid": 9, "load_window_s": 1200}
+
+
+@pytest.mark.parametrize(
+    ("better", "worse", "was", "now", "outcome"),
+    [
+        ("as before", "a lasting fall after evictions", 2.47, 2.45, "met"),
+        ("as before", "a lasting fall after evictions", 2.47, 2.10, "not met"),
+        ("higher", "lower", 2.0, 2.4, "met"),
+        ("higher", "lower", 2.0, 1.5, "not met"),
+        ("between 2 and 3", "below 1.5", 2.4, 3.2, "not met"),
+        ("above 2", "3 or more", 2.4, 3.0, "not met"),
+    ],
+)
+def test_what_is_held_against_before_is_decided(better: str, worse: str, was: float, now: float, outcome: str) -> None:
+    watch = {"metric": "accept length", "window_s": 900, "better": better, "worse": worse}
+    rows = verify([], [watch], _after(pid=8, accept_len_p50=was), _after(**LOAD, accept_len_p50=now))
+    assert [row.outcome for row in rows] == [outcome]
+    unseen = verify([], [watch | {"worse": ""}], _after(pid=8), _after(**LOAD))
+    assert unseen[0].outcome == "not yet visible"
+    assert unseen[0].why == "the second look holds no accept_len_p50"
+
+
+@pytest.mark.parametrize(
+    ("loaded", "from_host", "outcome"), [(0, None, "not met"), (9000, None, "met"), (9000, 4000, "met")]
+)
+def test_counters_of_a_host_cache_rise_or_stay_at_zero(loaded: int, from_host: int | None, outcome: str) -> None:
+    """Counters begin anew with the server; one with a label is not printed before its first event."""
+    watch = {
+        "metric": "cached tokens by source host, and load_back_tokens_total",
+        "window_s": 900,
+        "better": "both rise",
+        "worse": "both stay at zero",
+    }
+    scopes = {"load_back_tokens_total": loaded, "cached_tokens_total{cache_source=host}": from_host}
+    seen = [Fact("metric", n, "", "observed", "E9:8", name) for name, n in scopes.items() if n is not None]
+    rows = verify([], [watch], _after(pid=8), Facts([*_after(**LOAD), *seen]))
+    assert [row.outcome for row in rows] == [outcome]
+    assert rows[0].after
+    without = verify([], [watch], _after(pid=8), _after(**LOAD))[0]
+    assert (without.outcome, without.why) == ("not yet visible", "the second look holds no load_back_tokens_total")
+
+
+def test_retractions_are_counted_by_the_hour_and_none_printed_is_none() -> None:
+    watch = {"metric": "retractions per hour", "window_s": 1000, "better": "none", "worse": "any"}
+    before = _after(pid=8, retractions=21, load_window_s=1435)
+    quiet = verify([], [watch], before, _after(**LOAD))[0]
+    assert (quiet.outcome, quiet.before, quiet.after) == ("met", "53 an hour", "none")
+    assert verify([], [watch], before, _after(**LOAD, retractions=1))[0].outcome == "not met"
+    other = {"metric": "token usage, p95", "window_s": 900, "better": "below 0.92", "worse": "retractions as before"}
+    fewer, same = _after(**LOAD, usage_p95=0.9, retractions=3), _after(**LOAD, usage_p95=0.9, retractions=22)
+    assert [verify([], [other], before, after)[0].outcome for after in (fewer, same)] == ["met", "not met"]
+
+
+def test_a_pool_far_below_the_sums_is_not_the_one_that_was_expected() -> None:
+    expected = [{"what": "max_total_num_tokens above 159,209, by the sums 332,785", "where": "ready line"}]
+    before = _after(pid=8, kv_pool=159_209)
+    partly, whole = (verify(expected, [], before, _after(pid=9, kv_pool=n))[0] for n in (166_392, 332_790))
+    assert partly.outcome == "not met"
+    assert "the sums say 332785" in partly.why
+    assert (whole.outcome, whole.before, whole.after) == ("met", "159,209", "332,790")
+
+
+def test_figures_of_the_start_before_and_a_server_that_is_gone_decide_nothing() -> None:
+    log = [
+        "[2026-02-11 10:00:00 TP0] Decode batch, #running-req: 20, #token: 155721, token usage: 0.98, #queue-req: 14",
+        "[2026-02-11 10:40:00 TP0] Decode batch, #running-req: 20, #token: 155721, token usage: 0.98, #queue-req: 14",
+        "[2026-02-11 10:41:00] server_args=ServerArgs(model_path='/m', tp_size=8)",
+        "[2026-02-11 10:45:00] The server is fired up and ready to roll!",
+    ]
+    watch = {"metric": "token usage, p95", "window_s": 900, "better": "below 0.92", "worse": "0.97 or more"}
+    after = Facts([*_after(pid=9), *parse(Evidence("E9", "journal_recent", "", "h", "", 0, "\n".join(log)))])
+    fresh = verify([], [watch], _after(pid=8, usage_p95=0.98), after)[0]
+    assert (fresh.outcome, fresh.why) == ("not yet visible", "no load was seen since the last start")
+    gone = verify(EXPECTED, [], _after(pid=8, running_limit=48), _after(gpu_free_mib=1))[0]
+    assert (gone.outcome, gone.why) == ("not yet visible", "no SGLang server was found running")
 
 
 def _with_env(name: str, form: str) -> Patch:

@@ -125,6 +125,8 @@ class Journal:
         served = self._served()
         if not served.empty:
             served.write(page, boot.limit())
+            if served is self._past_load:
+                page.add("load_of_past_start", True, self._starts_line)
         return page.facts
 
     def _served(self) -> Load:
