@@ -14,6 +14,9 @@ from transcripts.errors import UsageError
 
 ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*=.*", re.S)
 NESTING: Final = 4
+# What a shell or a template fills in, blanks and all: `$(nvidia-smi -L | wc -l)`, `{{ .Values.extra }}`.
+FILLED_IN: Final = re.compile(r"\$\((?:[^()]|\([^()]*\))*\)|\{\{.*?\}\}|`[^`]*`", re.S)
+KEPT: Final = re.compile("\ue000(\\d+)\ue000")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +49,15 @@ def begun_in(command: str | Sequence[str]) -> Begun:
 
 
 def _split(text: str) -> list[str]:
+    kept: list[str] = []
+
+    def keep(found: re.Match[str]) -> str:
+        kept.append(found[0])
+        return f"\ue000{len(kept) - 1}\ue000"
+
     try:
-        return shlex.split(text.replace("\\\r\n", " ").replace("\\\n", " "))
+        words = shlex.split(FILLED_IN.sub(keep, text.replace("\\\r\n", " ").replace("\\\n", " ")))
+        return [KEPT.sub(lambda place: kept[int(place[1])], word) for word in words]
     except ValueError as error:
         raise UsageError(f"the command cannot be split: {error}.", "Check its quotes.") from error
 
@@ -75,8 +85,10 @@ def _server_words(words: Sequence[str], depth: int = 0) -> Begun | None:
 
 
 def _until_shell(words: list[str]) -> list[str]:
-    """The words before the shell takes over again."""
+    """The words before the shell takes over again, or a comment begins."""
     for place, word in enumerate(words):
-        if word in ("&&", "||", "|", ";", "&", ">", ">>", "2>&1", "2>", "&>"):
+        if word in ("&&", "||", "|", ";", "&", ">", ">>", "2>&1", "2>", "&>") or word.startswith("#"):
             return words[:place]
+        if word.endswith(";") and "=" not in word:
+            return [*words[:place], word[:-1]]
     return words

@@ -11,7 +11,7 @@ from tools.source.begun import begun_in
 from tools.source.catalogue import Dynamic, Flag, FlagCatalogue
 from tools.source.foreign import FOREIGN
 from tools.source.later import refused_later
-from tools.source.renames import named_here
+from tools.source.renames import elsewhere, named_here
 from tools.source.rule_scan import CALLED, Rule
 from tools.source.serve import CLI, MODEL, Front, front_of
 from tools.source.values import FILLED_LATER, range_problem, read_value, unusual, value_problem
@@ -34,7 +34,11 @@ Kind = Literal[
     "rule",
     "override",
     "pool",
+    "unseen",
 ]
+HELP: Final = ("-h", "--help")
+QUOTES: Final = re.compile("^[\u2018\u2019\u201c\u201d]|[\u2018\u2019\u201c\u201d]$")
+LONG_DASH: Final = re.compile("-?[\u2010-\u2015\u2212]+")
 NUMBER: Final = re.compile(r"-\d+(?:\.\d*)?|-\.\d+")
 
 
@@ -159,7 +163,7 @@ def check(
     found = _front(launch, catalogue, front) if front is not None else []
     own = front.options if front is not None else frozenset()
     launch = replace(launch, unknown=tuple(each for each in launch.unknown if each[0] not in own))
-    found += [*_names(launch, catalogue), *_given(launch, catalogue), *_missing(launch, catalogue)]
+    found += [*_names(launch, catalogue), *_given(launch, catalogue), *_missing(launch, catalogue), *_unseen(launch)]
     found += _rules(launch, catalogue, rules)
     found += _later(launch, catalogue, source) if source is not None else []
     order = {"error": 0, "warning": 1, "note": 2}
@@ -195,7 +199,34 @@ def _names(launch: Launch, catalogue: FlagCatalogue) -> list[Problem]:
         found.append(_renamed("ambiguous", name, catalogue) or plain)
     stray = [word for word in launch.rest if not FILLED_LATER.search(word)]
     if stray:
-        found.append(Problem("stray", "error", stray[0], f"belongs to no option: {' '.join(stray[:5])}"))
+        found.append(Problem("stray", "error", stray[0], f"belongs to no option: {_stray(stray, launch)}"))
+    for word in (word for word in launch.arguments if QUOTES.search(word) or LONG_DASH.match(word)):
+        said = f"{word} is typed with a typographic dash or quote, which the server does not read as one"
+        found.append(Problem("stray", "error", word, said, LONG_DASH.sub("--", QUOTES.sub("", word))))
+    return found
+
+
+def _stray(stray: list[str], launch: Launch) -> str:
+    """The words that belong to no option, and the switch that a first one stands behind."""
+    before = launch.arguments[: launch.arguments.index(stray[0])][-1:]
+    switch = any(each.typed in before and each.flag.nargs == 0 for each in launch.given)
+    return " ".join(stray[:5]) + (f"; {before[0]} is a switch and takes no value" if switch else "")
+
+
+def _unseen(launch: Launch) -> list[Problem]:
+    """What is filled in when the server is started, and so was not held against anything."""
+    words = [word for word in launch.rest if FILLED_LATER.search(word)]
+    found = [
+        Problem("unseen", "note", word, f"{word} is not seen here: options in it are not checked") for word in words
+    ]
+    config = launch.value("config")
+    if config:
+        said = f"what {config} sets is not seen here; `check - <FILE` reads such a file"
+        found.append(Problem("unseen", "note", "--config", said))
+    typed = [each for each in launch.given if any(FILLED_LATER.search(value) for value in each.values)]
+    if typed:
+        values = ", ".join(f"{each.typed} {' '.join(each.values)}" for each in typed)
+        found.append(Problem("unseen", "note", typed[0].flag.name, f"values not seen here: {values}"))
     return found
 
 
@@ -209,6 +240,22 @@ def _renamed(kind: Kind, name: str, catalogue: FlagCatalogue) -> Problem | None:
 
 
 def _unknown(name: str, catalogue: FlagCatalogue) -> Problem:
+    if name in HELP:
+        return Problem("unknown", "error", name, f"{name} prints the options and ends: no server is started")
+    dashed = next((flag for flag in catalogue.flags if name.replace("_", "-") in flag.names), None)
+    if dashed is not None:
+        said = f"sglang {catalogue.version} has no {name}: its options are written with dashes"
+        return Problem("unknown", "error", name, said, name.replace("_", "-"), dashed.at)
+    had = elsewhere(name)
+    if had is not None:
+        version, flag = had
+        advice = " ".join((flag.deprecated or "").split())[:200]
+        said = f"sglang {catalogue.version} has no {name}; {version} has it" + (
+            f" and says: {advice}" if advice else ""
+        )
+        named = [flag.replacement or "", *re.findall(r"--[a-z][a-z0-9-]+", advice)]
+        here = [each for each in named if each != name and each.startswith("--") and catalogue.find(each) is not None]
+        return Problem("unknown", "error", name, said, here[0] if here else "")
     near = catalogue.nearest(name)
     also = f" (also near: {', '.join(near[1:])})" if len(near) > 1 else ""
     said = f"sglang {catalogue.version} has no {name}{also}"

@@ -55,6 +55,16 @@ def by_help(query: str, catalogue: FlagCatalogue) -> list[Flag]:
     return [flag for flag in catalogue.matching(query) if flag not in named]
 
 
+def elsewhere(option: str) -> tuple[str, Flag] | None:
+    """The released version that has an option which another one has not, and its flag there: the last before it was
+    removed, else the first that came with it.
+    """
+    having = [(known.version, flag) for known in _released() for flag in known.flags if option in flag.names]
+    if not having:
+        return None
+    return having[0] if having[-1][0] == versions()[-1] else having[-1]
+
+
 def _same(option: str, links: Mapping[str, frozenset[str]]) -> list[str]:
     """Every name that one leads to."""
     reached, at = [option], 0
@@ -72,11 +82,15 @@ def _links(catalogue: FlagCatalogue) -> dict[str, frozenset[str]]:
 
 
 @cache
+def _released() -> tuple[FlagCatalogue, ...]:
+    return tuple(known for version in versions() if (known := catalogue_of(version)) is not None)
+
+
+@cache
 def _released_links() -> dict[str, frozenset[str]]:
     links: dict[str, set[str]] = {}
-    for version in versions():
-        known = catalogue_of(version)
-        for one, other in _pairs(known) if known is not None else ():
+    for known in _released():
+        for one, other in _pairs(known):
             links.setdefault(one, set()).add(other)
     return {name: frozenset(others) for name, others in links.items()}
 

@@ -110,6 +110,11 @@ def _said_range(text: str) -> Range | None:
     return Range("it", float(said[2]), float(said[3]), least_in=said[1] != "(", most_in=said[4] != ")")
 
 
+def _empty(flag: Flag, values: Sequence[str]) -> bool:
+    """Whether text is given that holds nothing, as an unset variable in quotes leaves it."""
+    return flag.nargs is None and flag.type == "str" and flag.default != "" and values == ("",)
+
+
 def read_value(flag: Flag, text: str) -> Any:
     """A value as the parser would read it. Raises ValueError."""
     match flag.type:
@@ -140,6 +145,8 @@ def value_problem(flag: Flag, values: Sequence[str]) -> str:
         return f"{flag.name} takes no value, {values[0]!r} is given" if values else ""
     if not values and flag.nargs not in ("?", "*"):
         return f"{flag.name} needs a value"
+    if _empty(flag, tuple(values)) and not isinstance(flag.choices, tuple):
+        return f"{flag.name} is given no text: the value is empty"
     if isinstance(flag.nargs, int) and len(values) != flag.nargs:
         return f"{flag.name} needs {flag.nargs} values"
     for value in values:
@@ -149,9 +156,19 @@ def value_problem(flag: Flag, values: Sequence[str]) -> str:
             typed = read_value(flag, value)
         except ValueError:
             return f"{flag.name} takes {flag.type}, {value!r} is none"
+        if "json" in flag.dest.split("_") and not _is_json(value):
+            return f"{flag.name} takes JSON, {value!r} is none"
         if isinstance(flag.choices, tuple) and typed not in flag.choices:
             return f"{flag.name} takes {', '.join(str(choice) for choice in flag.choices)}; {value!r} is none of them"
     return ""
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def range_problem(flag: Flag, values: Sequence[str]) -> str:

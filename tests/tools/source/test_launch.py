@@ -150,7 +150,8 @@ def test_values_that_the_server_sets_are_told(version: str) -> None:
 def test_a_value_filled_in_later_is_not_judged() -> None:
     assert not [each for each in problems("--page-size $PAGE --tp-size <N>").values() if each.severity == "error"]
     assert not [each for each in problems("--tp-size 8 $EXTRA_ARGS").values() if each.severity == "error"]
-    assert not check_command('python3 -m sglang.launch_server "$@"', tree("0.5.9"))
+    (unseen,) = check_command('python3 -m sglang.launch_server "$@"', tree("0.5.9"))
+    assert (unseen.kind, unseen.severity) == ("unseen", "note")
 
 
 @pytest.mark.parametrize(
@@ -309,3 +310,39 @@ def test_a_share_that_is_rarely_meant_is_a_warning(version: str, share: str, sai
     found = [each for each in check_command(command, tree(version)) if each.kind == "value"]
     assert [each.severity for each in found] == ["warning"] * bool(said)
     assert all(said in each.message and each.at for each in found)
+
+
+@pytest.mark.parametrize(
+    ("command", "version", "flag", "said", "instead"),
+    [  # filled in later, mistyped, or of another version: (what is named, words of it, what to use)
+        ("--model-path m $EXTRA", "0.5.9", "$EXTRA", "options in it are not checked", ""),
+        ("--model-path m --tp $(nvidia-smi -L | wc -l)", "0.5.9", "--tensor-parallel-size", "-L | wc -l)", ""),
+        ("--model-path m {{ .Values.extra }}", "0.5.23", "{{ .Values.extra }}", "not seen here", ""),
+        ("--model-path m --config c.yaml", "0.5.9", "--config", "c.yaml sets is not seen", ""),
+        ("--model-path m --enable-ep-moe", "0.5.23", "--enable-ep-moe", "0.5.3 has it", "--ep-size"),
+        ("--model-path m --moe-a2a-backend deepep", "0.4.6", "--moe-a2a-backend", "0.5.3 has it", ""),
+        (
+            "--model-path m --mem_fraction_static 0.9",
+            "0.5.9",
+            "--mem_fraction_static",
+            "dashes",
+            "--mem-fraction-static",
+        ),
+        ("--model-path m \u2014dp 8", "0.5.9", "\u2014dp", "typographic", "--dp"),
+        ("--model-path \u201cm\u201d", "0.5.9", "\u201cm\u201d", "typographic", "m"),
+        ("--model-path m --enable-torch-compile true", "0.5.9", "true", "--enable-torch-compile is a switch", ""),
+        ("--model-path ''", "0.4.6", "--model-path", "the value is empty", ""),
+        ("--model-path m --json-model-override-args '{a: 1}'", "0.5.9", "--json-model-override-args", "JSON", ""),
+        ("--help", "0.5.9", "--help", "no server is started", ""),
+    ],
+)
+def test_what_is_not_seen_or_not_of_this_version_is_said(
+    command: str, version: str, flag: str, said: str, instead: str
+) -> None:
+    found = check_command(f"python3 -m sglang.launch_server {command}", tree(version))
+    assert [each.instead for each in found if each.flag == flag and said in each.message] == [instead]
+
+
+@pytest.mark.parametrize("after", ["; echo done", " # --page-size 0", " 2>&1 | tee log"])
+def test_what_follows_the_command_is_none_of_it(after: str) -> None:
+    assert not errors(f"python3 -m sglang.launch_server --model-path m --tp-size 8{after}", "0.5.9")
