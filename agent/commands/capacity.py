@@ -196,8 +196,8 @@ def _config(path: Path) -> tuple[dict[str, Any], int | None]:
         config = json.loads(file.read_text())
     except (OSError, ValueError, RecursionError) as error:
         where = f" (line {error.lineno}, column {error.colno})" if isinstance(error, json.JSONDecodeError) else ""
-        why = error.strerror if isinstance(error, OSError) else f"no JSON{where}"
-        raise UsageError(f"{file} cannot be read: {why}.", "Name a model's config.json.") from error
+        why = f": {error.strerror}" if isinstance(error, OSError) else f" as JSON{where}"
+        raise UsageError(f"{file} cannot be read{why}.", "Name a model's config.json.") from error
     if not isinstance(config, dict):
         raise UsageError(f"{file} is not a JSON object.", "Name a model's config.json.")
     index = file.parent / "model.safetensors.index.json"

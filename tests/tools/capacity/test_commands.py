@@ -117,7 +117,7 @@ def test_a_config_needs_cards(model: Path) -> None:
 
 def test_a_config_that_is_no_json(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"a": 1,\n "b": ]}')
-    with pytest.raises(UsageError, match=r"cannot be read: no JSON \(line 2, column 7\)"):
+    with pytest.raises(UsageError, match=r"cannot be read as JSON \(line 2, column 7\)"):
         RUN.invoke(plan, ["--config", str(tmp_path), "--gpus", "8x96"], catch_exceptions=False)
 
 
