@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tools.source import Source
 
 Json = dict[str, Any]
+FILL_IN = "it is left to the operator, who knows the place or the value"
 TUNED = "the operator says that it was tuned: it is left as it is"
 
 
@@ -42,9 +43,12 @@ def advise(case: Case, source: Source | None, wanted: Sequence[Json]) -> Advised
         live=case.opened.target.get("kind") != "bundle",
     )
     accepted = tuple(change.row() for change in checked.accepted)
+    # Of the program's own suggestions what only the operator can fill in is told with the others, and written nowhere.
+    open_ = [each for each in checked.refused if not wanted and _for_the_operator(each.change, launch, catalogue)]
     patch = advice.patch(launch, checked.accepted, catalogue=catalogue) if launch and checked.accepted else None
     if patch is not None and catalogue is not None:
-        patch = replace(patch, notes=(*patch.notes, *_unread(catalogue), *_standing(checked, catalogue.version)))
+        notes = (*_unread(catalogue, case.facts.text("version")), *_standing(checked, catalogue.version))
+        patch = replace(patch, notes=(*patch.notes, *notes))
     expected = [{"what": each.what, "where": each.where} for each in actions.expected]
     watches = [
         {"metric": each.metric, "window_s": each.window_s, "better": each.better, "worse": each.worse}
@@ -52,9 +56,9 @@ def advise(case: Case, source: Source | None, wanted: Sequence[Json]) -> Advised
     ]
     stages = advice.plan_after(checked.accepted, case.facts, patch=patch, expected=expected, verify=watches)
     return Advised(
-        changes=accepted,
+        changes=(*accepted, *(replace(each.change, confirm_by=FILL_IN).row() for each in open_)),
         refused=(
-            *({"what": _said(refusal.change), "reason": refusal.reason} for refusal in checked.refused),
+            *({"what": _said(each.change), "reason": each.reason} for each in checked.refused if each not in open_),
             *({"what": _said(each), "reason": f"{TUNED} [{tuned[each.flag]}]"} for each in left),
         ),
         arithmetic=tuple(_arithmetic(case.facts, checked.accepted)),
@@ -71,21 +75,44 @@ def advise(case: Case, source: Source | None, wanted: Sequence[Json]) -> Advised
     )
 
 
+def _for_the_operator(change: advice.Change, launch: advice.Launch | None, catalogue: advice.Flags | None) -> bool:
+    """A change in words, of a place, a value or a setting that the program does not write; none that cannot be made."""
+    if change.kind == "env":
+        return catalogue is None or catalogue.environment(change.flag) is not False
+    if change.kind == "flag":
+        known = catalogue is not None and catalogue.lookup(change.flag) is not None
+        return known and change.do != "remove" and " " in str(change.to)
+    return change.kind == "host" or (change.kind == "container" and (launch is None or launch.form != "systemd"))
+
+
 def _flags_of(case: Case, source: Source | None) -> advice.Flags | None:
-    """Flags and rules of the tree; of a release whose tree is not to be had, the flags that ship."""
+    """Flags and rules of the tree; of a release whose tree is not to be had, or of an unknown one, flags that ship."""
     if source is not None:
         return advice.Flags.of(source)
     if case.located is not None or case.opened.target.get("source"):
         return None  # another tree than the release was meant
-    return advice.Flags.shipped(case.facts.text("version"))
+    from tools.source.released import versions
+
+    version = case.facts.text("version")
+    if case.opened.target.get("kind") != "bundle" and version not in versions():
+        return None  # a host tells its version and has its tree: nothing else stands in for it
+    return advice.Flags.shipped(version)
 
 
-def _unread(catalogue: advice.Flags) -> list[str]:
+def _unread(catalogue: advice.Flags, version: str) -> list[str]:
     if catalogue.knows_rules:
         return []
-    version = catalogue.version
+    if not version:
+        said = (
+            f"The version of SGLang is not known: the option was looked up in releases {catalogue.version}, the rules "
+            "of the code were not checked. Name yours with --sglang-version."
+        )
+        return [said]
+    listed = "the list of flags that ships"
+    if catalogue.version != version:
+        listed = f"the lists of flags that ship for {catalogue.version}"
     said = (
-        f"The source of sglang {version} was not to be had: the option is in the list of flags that ships, the rules "
+        f"The source of sglang {version} was not to be had: the option is in {listed}, the rules "
         f'of the code were not checked. With it at hand: sglscout check "LAUNCH COMMAND" --version {version}'
     )
     return [said]

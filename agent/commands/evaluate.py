@@ -14,7 +14,8 @@ from agent.settings import FROM_HOST, PLAYBOOK, load_settings
 from transcripts.errors import UsageError
 
 if TYPE_CHECKING:
-    from agent.evaluate import CatalogueLike, Catalogues, Judge
+    from agent.evaluate import Judge, Sources
+    from tools.source import Source
 
 Json = dict[str, Any]
 
@@ -22,14 +23,15 @@ Json = dict[str, Any]
 @click.command("cases")
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--model", default="playbook", help="Who decides: `playbook`, or a model at the endpoint.")
-@click.option("--offline", is_flag=True, help="Check no flag against a version's source.")
+@click.option("--offline", is_flag=True, help="Read no source: flags are looked up in the lists that ship.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 def eval_cases(folder: Path, model: str, offline: bool, as_json: bool) -> None:
     """Diagnose the incidents of FOLDER and score the verdicts against what they expect.
 
     One YAML file a case: complaint, launch_args, evidence, sglang_version, gpu, model; expected is for the score only.
     """
-    from agent.evaluate import assess, evaluate, load
+    from agent.evaluate import evaluate, load
+    from agent.incident import assess
 
     judge: Judge = assess
     if model != PLAYBOOK:
@@ -39,7 +41,7 @@ def eval_cases(folder: Path, model: str, offline: bool, as_json: bool) -> None:
         from agent.by_model import by_model
 
         judge = by_model(load_settings(model))
-    scored = evaluate(_told(load(folder)), _no_catalogue if offline else _catalogues(), judge)
+    scored = evaluate(_told(load(folder)), _no_source if offline else _sources(), judge)
     if as_json:
         import json
 
@@ -56,26 +58,26 @@ def _told(cases: list[Json]) -> Iterator[Json]:
         yield case
 
 
-def _no_catalogue(_version: str) -> CatalogueLike | None:
+def _no_source(_version: str) -> Source | None:
     return None
 
 
-def _catalogues() -> Catalogues:
-    """The catalogue of a version from its cached or fetched tree; versions that are not to be had are skipped once."""
+def _sources() -> Sources:
+    """The cached or fetched tree of a version; versions that are not to be had are told once."""
     import asyncio
 
     from tools.source import obtain
     from transcripts.errors import ScoutError
 
     cache = load_settings("playbook").cache
-    held: dict[str, CatalogueLike | None] = {}
+    held: dict[str, Source | None] = {}
 
-    def of(version: str) -> CatalogueLike | None:
+    def of(version: str) -> Source | None:
         if version not in held:
             try:
-                held[version] = asyncio.run(obtain(version, cache=cache)).catalogue()
+                held[version] = asyncio.run(obtain(version, cache=cache))
             except ScoutError as error:
-                click.echo(f"flags of {version} are not checked: {error}", err=True)
+                click.echo(f"the source of {version} is not read: {error}", err=True)
                 held[version] = None
         return held[version]
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from pydantic import Field
 
-from agent.found import COMPLAINT, server_port, sglang_found
+from agent.found import COMPLAINT, server_port
 from agent.limits import waiting
 from agent.roles.beside import look_beside
 from agent.session import Session
 from agent.tasks import Tasks
 from agent.told import not_taken
-from agent.views.words import plainly, visible
+from agent.views.words import visible
 from agent.workbench import Workbench
 from prompts import prompt
 from tools.host.look import Observation
@@ -27,9 +28,8 @@ from transcripts.records import (
     Claimed,
     ClaimRow,
     EvidenceTaken,
-    HypothesisRow,
+    FactsRead,
     Note,
-    ReasonRow,
     Record,
     Started,
     Weighed,
@@ -38,7 +38,6 @@ from transcripts.records import (
 NAMES = ("look", "weigh", "task", "compare", "propose", "calculate", "flag", "evidence", "run")
 SHOWN_LINES = 200
 OPERATORS_WORDS = "(the operator's words)"
-NOTHING_THERE = "no process, unit, container or log of it is among what was looked at"
 LONG_CHARS = 4 << 20
 T = TypeVar("T")
 
@@ -127,47 +126,33 @@ class _Desk:
         await _look(self._bench, frozenset() if arguments.again else case.probes_answered(), emit)
         for name in self._bench.target.get("beside", ()):
             await look_beside(self._bench, name, emit)
+        await self._look_up_options(emit)
         for text in _only_partly_seen(case.evidence.values()):
             if text not in case.notes:
                 emit(Note(text=text))
         return _evidence_listed(case.evidence.values(), case.facts)
 
+    async def _look_up_options(self, emit: Emit) -> None:
+        """What the deployed version says to the options that were typed for it."""
+        from agent.unlisted import asked_of_a_version, unlisted
+
+        facts = self._session.case.facts
+        if not asked_of_a_version(facts):
+            return
+        source = None
+        with suppress(Inconclusive):  # told where advice is checked
+            source = await self._bench.source()
+        if found := unlisted(facts, source):
+            emit(FactsRead.of(found))
+
     async def weigh(self, _arguments: NoArguments, emit: Emit) -> str:
+        from agent.weighed import weighed
         from tools import diagnosis
 
         case = self._session.case
         for text in not_taken(case):
             _take(self._bench, Observation(COMPLAINT, OPERATORS_WORDS, "operator", "", None, text), emit)
-        assessment = diagnosis.weigh(case.facts)
-        if not sglang_found(case):  # what the operator said is no lead where there is no server
-            assessment = diagnosis.Assessment(
-                "abstain", "", 0.0, (), assessment.missing, assessment.not_checked, (), NOTHING_THERE
-            )
-        rows = tuple(
-            HypothesisRow(
-                id=f"H{number}",
-                label=one.label,
-                statement=one.statement,
-                status=one.status,
-                weight=one.weight,
-                supporting=tuple(_reason(reason) for reason in one.for_),
-                against=tuple(_reason(reason) for reason in one.against),
-                would_settle=_settled_by(one.would_settle) if one.would_settle else "",
-            )
-            for number, one in enumerate(assessment.hypotheses, 1)
-        )
-        emit(
-            Weighed(
-                kind=assessment.kind,
-                label=assessment.label,
-                certainty=assessment.certainty,
-                missing=assessment.missing,
-                not_checked=assessment.not_checked,
-                checked=assessment.checked,
-                why=assessment.why,
-                hypotheses=rows,
-            )
-        )
+        emit(weighed(case))
         claims = diagnosis.claims(case.complaint, case.facts)
         emit(
             Claimed(
@@ -320,15 +305,6 @@ def _told(bench: Workbench, what: str, text: str, work: Callable[[str], T]) -> T
     if size >= LONG_CHARS:
         bench.progress(what, size, size)
     return done
-
-
-def _settled_by(question: Any) -> str:
-    """One sentence: what would decide, and where to look for it."""
-    return f"{question.text.rstrip(' ?.')}; look at {question.look.rstrip('.')}"
-
-
-def _reason(reason: Any) -> ReasonRow:
-    return ReasonRow(text=plainly(reason.text), source=reason.source, weight=reason.weight)
 
 
 def _evidence_listed(evidence: Any, facts: Facts) -> str:

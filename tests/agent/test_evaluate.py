@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Callable, Iterator
-from difflib import get_close_matches
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,11 +14,13 @@ from click.testing import CliRunner
 
 from agent.by_model import by_model
 from agent.cli import cli
-from agent.evaluate import GIVEN, assess, evaluate, load, matches
+from agent.evaluate import GIVEN, evaluate, load, matches
+from agent.incident import assess
 from agent.models.scripted import Scripted, calls, say
 from agent.settings import Settings, load_settings
 from tests.needs import shared
 from tools.diagnosis import family
+from tools.source import obtain
 from transcripts.errors import LimitReached, UsageError
 from transcripts.store import Store
 
@@ -156,19 +157,6 @@ def test_a_folder_without_cases_and_a_file_that_is_none(tmp_path: Path) -> None:
         load(tmp_path)
 
 
-class Flags:
-    """A version whose flags are these."""
-
-    def __init__(self, *names: str) -> None:
-        self.names = names
-
-    def find(self, name: str) -> SimpleNamespace | None:
-        return SimpleNamespace(names=(name,), default=None) if name in self.names else None
-
-    def nearest(self, name: str, count: int = 3) -> list[str]:
-        return get_close_matches(name, self.names, count, 0.6)
-
-
 @pytest.mark.parametrize(
     ("typed", "there", "label"),
     [
@@ -185,9 +173,22 @@ def test_an_abbreviation_is_the_same_or_another_flag(typed: str, there: str, lab
         "flags_version": "0.5.9",
         "evidence": [f"launch_server.py: error: unrecognized arguments: {typed} 8"],
     }
-    verdict = assess(given, Flags(there))
+    verdict = assess(given)
     assert verdict["label"] == label
     assert not [change for change in verdict["changes"] if change["flag"] == there] or label == "config.misspelled_flag"
+
+
+@pytest.mark.parametrize("name", ["018", "057", "119", "123"])
+def test_a_verdict_is_that_of_a_session_on_the_same_texts(cases: list[Json], tmp_path: Path, name: str) -> None:
+    """What is scored is what a diagnosis of the same texts as a bundle brings: research changes none of it."""
+    settings = Settings(tmp_path / "home", load_settings("playbook").cache, "playbook", "", "")
+    case = next(each for each in cases if each["id"].startswith(name))
+    version = str(case["flags_version"])
+    source = asyncio.run(obtain(version, cache=settings.cache))
+    worked = by_model(settings)(given(case), source)
+    scored = assess(given(case), source)
+    assert scored["kind"] == "cause"
+    assert {key: worked[key] for key in scored} == scored
 
 
 def test_a_model_is_scored_by_what_passed_the_checks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

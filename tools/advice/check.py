@@ -96,9 +96,7 @@ def _flag(change: Change, case: _Case) -> Change:
     if change.do != "remove" and (info is None or info.retired):
         change, info = _as_named_here(change, info, case.catalogue)
     if info is None and change.do == "remove":
-        raise _Refused(
-            f"SGLang {case.catalogue.version} has no option {change.flag}; strike it from the launch command by hand"
-        )
+        return _struck(change, case)
     if info is None or change.flag not in info.spellings:
         near = case.catalogue.nearest(change.flag)
         raise _Refused(
@@ -115,6 +113,20 @@ def _flag(change: Change, case: _Case) -> Change:
         raise _Refused(f"{change.flag} is left to the operator: {why}")
     valid = Valid(case.catalogue.version, info.at, "kept" if case.catalogue.knows_rules else "not checked")
     return replace(change, from_=was, to=to, valid=valid)
+
+
+def _struck(change: Change, case: _Case) -> Change:
+    """The removal of an option that this version lacks, which stands in the launch command or was refused."""
+    typed = case.launch.flag(change.flag) if case.launch is not None else None
+    if typed is not None:
+        was = values.scalar(" ".join(typed.values)) if typed.values else True
+    elif case.facts.get("flag", change.flag) or any(
+        one.value == change.flag for one in case.facts.all("rejected_flag")
+    ):
+        was = True if change.from_ is None else change.from_
+    else:
+        raise _Refused(f"{change.flag} is not typed, so it cannot be removed")
+    return replace(change, from_=was, to=None)
 
 
 def _as_named_here(change: Change, info: FlagInfo | None, catalogue: Catalogue) -> tuple[Change, FlagInfo | None]:
@@ -149,7 +161,7 @@ def _effective(spellings: Sequence[str], case: _Case) -> float | None:
 def _env(change: Change, case: _Case) -> Change:
     if not re.fullmatch(r"[A-Z][A-Z0-9_]*", change.flag):
         raise _Refused(f"{change.flag!r} is not written as a variable is")
-    why = forbidden.environment_reason(change.flag)
+    why = forbidden.environment_reason(change.flag, str(change.to))
     if why:
         raise _Refused(f"{change.flag} is left to the operator: {why}")
     known = case.catalogue.environment(change.flag) if case.catalogue is not None else None

@@ -100,9 +100,11 @@ def reason(flag: str, value: str, info: FlagInfo) -> str:
 
 
 def _by_type(info: FlagInfo) -> str:
+    if LOOKED_AT.intersection(info.spellings):
+        return ""
     if info.kind in ("path", "json", "other"):
         return "its value is a path, JSON or read by a function, and nobody has classified it"
-    if info.kind == "text" and info.choices is None and not LOOKED_AT.intersection(info.spellings):
+    if info.kind == "text" and info.choices is None:
         return "it takes free text, and nobody has classified it"
     return ""
 
@@ -117,8 +119,16 @@ _ENV_FAMILIES = re.compile(
 )
 
 
-def environment_reason(name: str) -> str:
-    """Why this variable is not proposed; empty when it may be."""
+# Variables named like a place, of which only these values are proposed.
+_SAFE_VARIABLES = {
+    "PYTORCH_CUDA_ALLOC_CONF": re.compile(r"expandable_segments:(?:True|False)|max_split_size_mb:\d{2,5}"),
+}
+
+
+def environment_reason(name: str, value: str) -> str:
+    """Why this variable, or this value of it, is not proposed; empty when it may be."""
+    if name in _SAFE_VARIABLES and _SAFE_VARIABLES[name].fullmatch(value):
+        return ""
     if not _ENV_FAMILIES.fullmatch(name):
         return "it is no variable of SGLang or of the libraries below it"
     if _ENV_FORBIDDEN.search(name):

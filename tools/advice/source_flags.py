@@ -108,14 +108,15 @@ class Flags:
         return cls(source.catalogue(), problems, reads, here, lies)
 
     @classmethod
-    def shipped(cls, version: str) -> Flags | None:
-        """Flags of a release from the catalogue that ships, where its tree is not to be had: rules are not known."""
-        from tools.source import named_here, range_of
-        from tools.source.released import catalogue_of
+    def shipped(cls, version: str) -> Flags:
+        """Flags from the catalogues that ship, where the tree is not to be had: rules are not known.
 
-        found = catalogue_of(version)
-        if found is None:
-            return None
+        Those of the release itself, of the releases around it, or of all of them where the version is empty.
+        """
+        from tools.source import named_here, range_of
+        from tools.source.released import around, catalogue_of
+
+        found = catalogue_of(version) or around(version)
 
         def here(option: str) -> str:
             flag = named_here(option, found)
@@ -170,5 +171,13 @@ class Flags:
 def _kind(flag: SourceFlag) -> ValueKind:
     if flag.nargs == 0:
         return "switch"
-    kinds: dict[str, ValueKind] = {"int": "int", "float": "float", "str": "text", "bool": "bool", "json": "json"}
+    # `human_readable_int` reads 32768 as well as 32k (0.5.23 srt/utils/common.py).
+    kinds: dict[str, ValueKind] = {
+        "int": "int",
+        "human_readable_int": "int",
+        "float": "float",
+        "str": "text",
+        "bool": "bool",
+        "json": "json",
+    }
     return kinds.get(flag.type, "other")

@@ -8,12 +8,16 @@ from __future__ import annotations
 import json
 import lzma
 from collections.abc import Iterable
+from dataclasses import replace
+from functools import cache
 from importlib import resources
 from typing import Final
 
-from tools.source.catalogue import FlagCatalogue, dump, load
+from tools.source.catalogue import Flag, FlagCatalogue, dump, load
+from tools.source.store import version_key
 
 FILE: Final = "released.json.xz"
+_UNTAGGED: Final = "0.0.0"  # of a build from a checkout without tags
 
 
 def pack(catalogues: Iterable[FlagCatalogue]) -> bytes:
@@ -33,6 +37,39 @@ def catalogue_of(version: str) -> FlagCatalogue | None:
         if catalogue is not None and catalogue.version == version:
             return catalogue
     return None
+
+
+@cache
+def around(version: str) -> FlagCatalogue:
+    """What is known of a version whose catalogue does not ship; of an unknown one for an empty `version`.
+
+    Options that the nearest releases before and after it both have, as the older spells them; of an unknown version
+    those that any release has, in the newest form that is not deprecated. `at` names the release that was read.
+    """
+    every = tuple(one for line in _lines() if (one := load(line)) is not None)
+    if not version or version.startswith(_UNTAGGED):
+        return _joined(f"{every[0].version} to {every[-1].version}", every[::-1])
+    key = version_key(version)
+    older = [one for one in every if version_key(one.version) <= key][-1:]
+    newer = [one for one in every if version_key(one.version) > key][:1]
+    near = [*older, *newer]
+    found = _joined(" and ".join(one.version for one in near), near)
+    listed = [{name for flag in one.flags for name in flag.names} for one in near]
+    shared = [flag for flag in found.flags if all(not names.isdisjoint(flag.names) for names in listed)]
+    return FlagCatalogue(found.version, tuple(shared), found.fields)
+
+
+def _joined(title: str, catalogues: Iterable[FlagCatalogue]) -> FlagCatalogue:
+    """The options of all, each from the first that has it in use, else from the first that has it."""
+    found: dict[str, Flag] = {}
+    fields: dict[str, None] = {}
+    for one in catalogues:
+        fields |= dict.fromkeys(one.fields)
+        for flag in one.flags:
+            kept = found.get(flag.name)
+            if kept is None or (kept.deprecated and not flag.deprecated):
+                found[flag.name] = replace(flag, path=f"{one.version} {flag.path}")
+    return FlagCatalogue(title, tuple(found.values()), tuple(fields))
 
 
 def _lines() -> list[str]:

@@ -42,11 +42,18 @@ def test_the_running_limit_passes_with_where_it_stands(flags: Flags) -> None:
 
 def test_without_the_tree_the_flags_that_ship_are_checked_and_the_rules_are_said_to_be_not() -> None:
     shipped = Flags.shipped("0.5.9")
-    assert shipped is not None
     (change,) = _check(shipped, box.flag("raise", "--max-running-requests", 72)).accepted
     assert change.row()["valid"]["rules"] == "not checked"
     assert "is near" in _reason(shipped, box.flag("set", "--max-runing-requests", 72))
-    assert Flags.shipped("0.0.1") is None
+    change = box.flag("raise", "--max-running-requests", 72)
+    for version, listed in (("0.5.10", "0.5.9 and 0.5.12"), ("", "0.4.6 to 0.5.23"), ("0.6.0", "0.5.23")):
+        (found,) = _check(Flags.shipped(version), change).accepted
+        assert found.row()["valid"]["in"] == listed
+    tokens = box.flag("set", "--max-total-tokens", 65536)  # a function reads it from 0.5.12 on
+    assert _check(Flags.shipped("0.5.23"), tokens).accepted
+    only_later = box.flag("set", "--cuda-graph-backend-decode", "disabled")
+    assert _reason(Flags.shipped("0.5.13"), only_later)
+    assert _check(Flags.shipped(""), only_later).accepted
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from agent.evaluate import assess, read_given
+from agent.incident import assess, read_given
 from tools import diagnosis
 from tools.diagnosis.view import SPELLINGS
 
@@ -26,7 +26,7 @@ def test_the_cause_is_named_with_reasons_from_the_facts(incident: dict[str, Any]
     verdict = assess(incident["given"])
     assert (verdict["kind"], verdict["label"]) == ("cause", incident["label"]), verdict["why"]
     first = verdict["hypotheses"][0]
-    assert any(reason["from"] for reason in first["for"])
+    assert any(reason["source"] for reason in first["supporting"])
 
 
 def _proposes(change: dict[str, Any], wanted: str) -> bool:

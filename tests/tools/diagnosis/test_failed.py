@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent.evaluate import assess, read_given
+from agent.incident import assess, read_given
 from tools.diagnosis import failed
 from transcripts.facts import Facts
 
@@ -54,7 +54,7 @@ def facts(*lines: str) -> Facts:
 def test_the_line_is_quoted_with_what_it_means(kind: str, line: str) -> None:
     found = failed(facts(line))
     assert found is not None
-    assert (found.kind, found.source) == (kind, "E3:2")
+    assert (found.kind, found.source) == (kind, "E2:2")
     assert found.line.rstrip(" …") in line.replace("    ", " ")
     assert found.means
     assert found.do
@@ -65,7 +65,7 @@ def test_what_the_machine_did_comes_before_what_the_server_made_of_it() -> None:
         facts("RuntimeError: CUDA error: an illegal memory access was encountered", LINES[0][1], "KeyError: 1")
     )
     assert found is not None
-    assert (found.kind, found.source) == ("gpu_error", "E3:3")
+    assert (found.kind, found.source) == ("gpu_error", "E2:3")
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent.evaluate import assess
+from agent.incident import assess
 
 BOOT_046 = """[2025-05-01 08:00:01 TP0] Load weight begin. avail mem={before:.2f} GB
 [2025-05-01 08:00:41 TP0] Load weight end. type=M, dtype=torch.bfloat16, avail mem={after:.2f} GB, mem usage={took:.2f} GB.

@@ -71,8 +71,8 @@ JOURNALS: Final = frozenset(
         "log_recent",
     }
 )
-PASTED: Final = frozenset({"pasted", "note"})
-PROSE: Final = frozenset({"complaint", "launch"})  # words of the operator and a bare command: no log, no table
+PASTED: Final = frozenset({"pasted"})
+PROSE: Final = frozenset({"complaint"})  # words of the operator: no log, no table
 
 # beginnings of a command line that an operator or a model chose (probe "command") -> the probe it resembles
 _COMMANDS: Final = (

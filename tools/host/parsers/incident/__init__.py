@@ -10,6 +10,7 @@ import re
 from typing import Final
 
 from tools.host.parsers.incident import (
+    box,
     containers,
     devices,
     failure_lines,
@@ -40,17 +41,27 @@ def _without_load(text: str) -> str:
     return "\n".join("" if _SERIES.search(line) else line for line in text.split("\n"))
 
 
-def parse_text(evidence: Evidence) -> tuple[Fact, ...]:
-    """Facts of one text, each with its line.
+_OPTION = re.compile(r"(?<![\w-])--[a-z]")
+_PRINTED = re.compile(r"error|unrecognized|ambiguous|invalid|warning|deprecated|please|\btry\b|^\[?\d{4}-\d\d", re.I)
 
-    Probe `complaint` gives claims; `launch` is all command; anything else is looked at for both.
-    """
+
+def _brought(text: str) -> bool:
+    """Whether every line names options, or notes the box: nothing that a machine has printed."""
+    return all(
+        not line.strip() or box.noted(line) or (_OPTION.search(line) and not _PRINTED.search(line))
+        for line in text.split("\n")
+    )
+
+
+def parse_text(evidence: Evidence) -> tuple[Fact, ...]:
+    """Facts of one text, each with its line; those of a complaint are claims."""
     page = Page(evidence.id)
     grade: Grade = "claimed" if evidence.probe == "complaint" else "observed"
-    # What stands beside a command is the operator's word as well.
-    said: Grade = "claimed" if evidence.probe in ("launch", "note") else grade
-    prose = evidence.probe in ("complaint", "pasted", "launch", "note") and len(evidence.text) <= _LONGEST
+    pasted = evidence.probe == "pasted"
+    prose = (pasted or grade == "claimed") and len(evidence.text) <= _LONGEST
     lines = evidence.text.splitlines()
+    # What stands beside options, and what is noted of the box, is the operator's word as well.
+    said: Grade = "claimed" if prose and _brought(evidence.text) else grade
     told = [(number, line) for number, line in enumerate(lines, 1) if prose or not routine(line)]
     for number, line in told:
         messages.read(page, line, number, grade)
@@ -68,5 +79,7 @@ def parse_text(evidence: Evidence) -> tuple[Fact, ...]:
         if said == "claimed":
             tuned.read(page, evidence.text, said)
         symptoms.read(page, _without_load(evidence.text), said)
-        launch.read(page, evidence.text, everything=evidence.probe == "launch")
+        launch.read(page, evidence.text, options=pasted)
+    if pasted and prose:
+        box.read(page, lines)
     return tuple(dict.fromkeys(page.facts))

@@ -17,6 +17,10 @@ _FLAG: Final = re.compile(
 )
 # A line of the server's own log: options in it are advice (`by explicitly setting --max-running-requests`), not typed.
 _LOGGED: Final = re.compile(r"(?:.{0,80}: )?\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
+# A line that begins with an option, or with what stands before options: a variable, a role, a benchmark's name.
+_OPTIONS_ALONE: Final = re.compile(
+    r"\s*(?:[-*] +)?[\"'`]?(?:(?:(?!error|warning|usage|options?|arguments?)[A-Za-z][\w ./-]{0,23}:|[A-Z][A-Z0-9_]+=\S*?,?|bench_\w+)\s+){0,3}--[A-Za-z][\w-]+(?![\w-])"
+)
 _ENV: Final = re.compile(
     r"(?<![\w-])((?:SGLANG|SGL|PYTORCH|NCCL|CUDA|TORCH|FLASHINFER|MOONCAKE|LMCACHE|TRITON|HF|HIP|HSA)_[A-Z0-9_]+)(?:=|: ?\"?)([^\s,;()\"']*)"
 )
@@ -48,6 +52,12 @@ def _recommended(text: str, place: int) -> bool:
     return _LOGGED.match(before) is not None and _LAUNCH.search(before) is None
 
 
+def options_alone(text: str) -> str:
+    """The text with all but those lines emptied that are options and nothing before them; lines keep their numbers."""
+    kept = [line if _OPTIONS_ALONE.match(line) and not _LOGGED.match(line) else "" for line in text.split("\n")]
+    return "\n".join(kept)
+
+
 def _version(page: Page, text: str) -> None:
     """The version of the one image that is named; of two nobody says which one hurts."""
     tagged = list(_IMAGE.finditer(text))
@@ -55,15 +65,18 @@ def _version(page: Page, text: str) -> None:
         page.add("version", tagged[0].group(1), text.count("\n", 0, tagged[0].start()) + 1)
 
 
-def read(page: Page, text: str, *, everything: bool) -> None:
-    """Flags of the whole text if it is a launch command or says so; a flag that is named as absent is none."""
+def read(page: Page, text: str, *, options: bool) -> None:
+    """Flags of the whole text if it says that it launches a server; a flag that is named as absent is none.
+
+    `options`: else of the lines that are options alone, as they are pasted without the command.
+    """
     for resolved in _RESOLVED.finditer(text):
         for name, value in _PAIR.findall(resolved.group(1)):
             if not _PRIVATE.search(name) or "tokenizer" in name:
                 line = text.count("\n", 0, resolved.start()) + 1
                 page.add("server_arg", value.strip("'\""), line, scope=name)
-    if not everything and not _LAUNCH.search(text):
-        return
+    if not _LAUNCH.search(text):
+        text = options_alone(text) if options else ""
     _version(page, text)
     routers = [found.span() for found in _ROUTER.finditer(text)]
     absent = {name for found in _ABSENT.finditer(text) for name in re.findall(r"--[\w-]+", found.group(0))}

@@ -14,7 +14,7 @@ ADVICE = "[2026-02-11 08:15:54] Max running requests is reset to 48. Override it
 @pytest.mark.parametrize("head", ["", "Feb 11 08:15:54 gpu1 bash[12]: "])
 def test_an_option_that_the_log_recommends_is_not_typed(head: str) -> None:
     page = Page("E1")
-    launch.read(page, COMMAND + head + ADVICE, everything=False)
+    launch.read(page, COMMAND + head + ADVICE, options=True)
     typed = {fact.scope: fact.value for fact in page.facts if fact.name == "flag"}
     assert typed["--tp"] == "8"
     assert "--max-running-requests" not in typed

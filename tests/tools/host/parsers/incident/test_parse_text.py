@@ -99,10 +99,19 @@ def test_a_command_a_compose_file_and_a_manifest_hold_the_same_flags(text: str) 
 
 
 def test_a_flag_that_is_named_as_absent_is_none_and_secrets_stay_out() -> None:
-    facts = read("--tp 2 (container without --shm-size) --api-key abc123 SGLANG_ENABLE_SPEC_V2=True", "launch")
+    facts = read("--tp 2 (container without --shm-size) --api-key abc123 SGLANG_ENABLE_SPEC_V2=True")
     assert "--shm-size" not in {fact.scope for fact in facts.all("flag")}
     assert "abc123" not in {str(fact.value) for fact in facts}
     assert facts.text("env", "SGLANG_ENABLE_SPEC_V2") == "True"
+
+
+def test_options_without_their_command_and_a_note_of_the_box_are_read() -> None:
+    options = "prefill: --tp 8 --hicache-size 150\nSGLANG_ENABLE_SPEC_V2=1 --max-running-requests=64"
+    facts = read(f"GPU: 8x H200 (~140 GB usable each)\nsglang_version: 0.5.14 (a fork)\nmodel: org/m\n{options}")
+    assert {fact.scope for fact in facts.all("flag")} == {"--tp", "--hicache-size", "--max-running-requests"}
+    assert (facts.number("gpu_count"), facts.number("gpu_total_gib")) == (8, 140)
+    assert (facts.text("compute_capability"), facts.text("version")) == ("9.0", "0.5.14")
+    assert not read("error: ambiguous option: --x could match --xa, --xb").all("flag")
 
 
 def test_what_the_operator_says_is_claimed_and_what_is_pasted_is_observed() -> None:

@@ -1,0 +1,52 @@
+"""The case's facts weighed, as the record that a session keeps of it."""
+
+from __future__ import annotations
+
+from agent.case import Case
+from agent.found import sglang_found
+from agent.views.words import plainly
+from tools import diagnosis
+from transcripts.records import HypothesisRow, ReasonRow, Weighed
+
+NOTHING_THERE = "no process, unit, container or log of it is among what was looked at"
+
+
+def weighed(case: Case) -> Weighed:
+    """The ranking of hypotheses by the facts of now, and the verdict: none where no server was found."""
+    assessment = diagnosis.weigh(case.facts)
+    if not sglang_found(case):  # what the operator said is no lead where there is no server
+        assessment = diagnosis.Assessment(
+            "abstain", "", 0.0, (), assessment.missing, assessment.not_checked, (), NOTHING_THERE
+        )
+    return Weighed(
+        kind=assessment.kind,
+        label=assessment.label,
+        certainty=assessment.certainty,
+        missing=assessment.missing,
+        not_checked=assessment.not_checked,
+        checked=assessment.checked,
+        why=assessment.why,
+        hypotheses=tuple(_row(number, one) for number, one in enumerate(assessment.hypotheses, 1)),
+    )
+
+
+def _row(number: int, one: diagnosis.Hypothesis) -> HypothesisRow:
+    return HypothesisRow(
+        id=f"H{number}",
+        label=one.label,
+        statement=one.statement,
+        status=one.status,
+        weight=one.weight,
+        supporting=tuple(_reason(reason) for reason in one.for_),
+        against=tuple(_reason(reason) for reason in one.against),
+        would_settle=_settled_by(one.would_settle) if one.would_settle else "",
+    )
+
+
+def _settled_by(question: diagnosis.Question) -> str:
+    """One sentence: what would decide, and where to look for it."""
+    return f"{question.text.rstrip(' ?.')}; look at {question.look.rstrip('.')}"
+
+
+def _reason(reason: diagnosis.Reason) -> ReasonRow:
+    return ReasonRow(text=plainly(reason.text), source=reason.source, weight=reason.weight)
