@@ -13,23 +13,6 @@ if TYPE_CHECKING:
     from tools.source import Source
     from tools.source.catalogue import FlagCatalogue
 
-# Options of the container runtime and of launchers that stand in the same command line.
-_OTHERS: Final = frozenset(
-    {
-        "--cpunodebind",
-        "--env",
-        "--gpus",
-        "--ipc",
-        "--membind",
-        "--memory",
-        "--name",
-        "--network",
-        "--rm",
-        "--shm-size",
-        "--ulimit",
-        "--volume",
-    }
-)
 _ABBREVIATION: Final = 3  # letters
 
 
@@ -50,12 +33,14 @@ def unlisted(facts: Facts, source: Source | None) -> tuple[Fact, ...]:
     found: list[Fact] = []
     for name, fact in _options(facts, typed=own is not None and not _came_up(facts)):
         catalogue = own or around(version)
-        if name in _OTHERS or _listed(catalogue, name):
+        if _listed(catalogue, name):
             continue
+        near = [one for one in catalogue.nearest(name, 1) if _alike(name, one)]
         if fact.name == "flag":
+            if not near and around("").find(name) is None:
+                continue  # of no release and like none: the container runtime's, a launcher's, another program's
             found.append(Fact("rejected_flag", name, "", "derived", fact.source, "unrecognized"))
-        near = catalogue.nearest(name, 1)
-        if near and _alike(name, near[0]):
+        if near:
             found.append(Fact("flag_nearest", near[0], "", "derived", fact.source, name))
     known = set(facts)
     return tuple(one for one in dict.fromkeys(found) if one not in known)

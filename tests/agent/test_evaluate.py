@@ -15,9 +15,10 @@ from click.testing import CliRunner
 from agent.by_model import by_model
 from agent.cli import cli
 from agent.evaluate import GIVEN, evaluate, load, matches
-from agent.incident import assess
+from agent.incident import assess, read_given
 from agent.models.scripted import Scripted, calls, say
 from agent.settings import Settings, load_settings
+from agent.unlisted import unlisted
 from tests.needs import shared
 from tools.diagnosis import family
 from tools.source import obtain
@@ -238,3 +239,20 @@ def test_a_model_needs_an_endpoint_and_the_source(tmp_path: Path, monkeypatch: p
         ran = CliRunner().invoke(cli, ["eval", "cases", str(tmp_path), *words], standalone_mode=False)
         assert isinstance(ran.exception, UsageError)
         assert said in str(ran.exception)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "rejected"),
+    [
+        ("docker run --privileged --runtime nvidia --restart always --cpus 32 --cap-add SYS_NICE IMAGE", "--tp 8", []),
+        ("numactl --interleave all python3 -m sglang.launch_server", "--tp 8", []),
+        ("torchrun --nproc-per-node 8 -m sglang.launch_server", "--tp 8", []),
+        ("python3 -m sglang.launch_server", "--mem-fraction-statik 0.9", ["--mem-fraction-statik"]),
+        ("python3 -m sglang.launch_server", "--cuda-graph-max-bs-decode 8", ["--cuda-graph-max-bs-decode"]),
+    ],
+)
+def test_options_of_the_launchers_around_a_server_are_not_its_own(before: str, after: str, rejected: list[str]) -> None:
+    command = f"{before} --model-path /m/Qwen3-32B {after}".replace("IMAGE", "lmsysorg/sglang:v0.5.9 launch_server")
+    given = {"complaint": "the server is slow", "launch_args": command, "flags_version": "0.5.9"}
+    found = [fact.value for fact in unlisted(read_given(given), None) if fact.name == "rejected_flag"]
+    assert found == rejected
