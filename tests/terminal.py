@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import signal
 import subprocess
 import time
 import uuid
@@ -46,6 +48,17 @@ class Terminal:
     def everything(self) -> str:
         """The screen and what scrolled off it, lines that wrapped at the edge joined again."""
         return self._tmux("capture-pane", "-p", "-J", "-S", "-", "-t", "chat")
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """The program stands still meanwhile; keys pressed in between are there when it goes on."""
+        shell = self._tmux("display-message", "-p", "-t", "chat", "#{pane_pid}").strip()
+        program = int(Path(f"/proc/{shell}/task/{shell}/children").read_text().split()[0])
+        os.kill(program, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(program, signal.SIGCONT)
 
     def sees(self, text: str, times: int = 1) -> str:
         until = time.monotonic() + DEADLINE_S

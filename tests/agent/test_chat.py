@@ -71,14 +71,15 @@ def test_ctrl_c_stops_the_turn_keeps_what_was_found_and_twice_leaves(tmp_path: P
     with terminal(tmp_path, "chat", "--demo", "slots") as chat:
         chat.sees(PROMPT)
         chat.enters(COMPLAINT)
-        chat.sees("search")
-        chat.enters("and why not ratio 8?")
-        chat.sees("queued (1)")
-        chat.presses("C-c")
+        chat.sees("opened")  # tasks begin; how far each comes before the stop is not this test's matter
+        with chat.held():
+            chat.enters("and why not ratio 8?")
+            chat.presses("C-c")
         chat.sees("stopped; what was found is kept.")
+        assert "queued (1)" in chat.everything
         chat.sees(f"{PROMPT} and why not ratio 8?")  # what waited is not lost, it can be sent again
         chat.presses("C-u")
-        _shows(chat, "/tasks", "interrupted", "Options that use")
+        _shows(chat, "/tasks", "Options that use")
         _shows(chat, "/evidence", "gpu_processes")
         _shows(chat, "/resume", ANSWERED)
         assert "716.0 GB" not in chat.everything

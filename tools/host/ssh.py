@@ -88,7 +88,8 @@ class SshTransport:
         attempt = in_thread(lambda: log_in(route, options, behind._client if behind else None))
         limit = options.connect_s * 3
         try:
-            client = await asyncio.wait_for(attempt, limit)
+            async with asyncio.timeout(limit):
+                client = await attempt
         except TimeoutError as error:
             raise TimedOut(where(route), "connecting", limit) from error
         return cls(route, client, behind)
@@ -128,7 +129,9 @@ class SshTransport:
     async def _next(self, pieces: asyncio.Queue[Piece], deadline: float) -> Piece:
         """The next piece; where paramiko itself waits for ever, the connection is given up."""
         try:
-            return await asyncio.wait_for(pieces.get(), max(0.0, deadline - time.monotonic()) + GRACE_S)
+            # `wait_for` of Python 3.11 would drop a Ctrl-C that comes together with a piece.
+            async with asyncio.timeout(max(0.0, deadline - time.monotonic()) + GRACE_S):
+                return await pieces.get()
         except TimeoutError as error:
             await in_thread(self._client.close)
             return error

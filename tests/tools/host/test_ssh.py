@@ -13,6 +13,7 @@ import shutil
 import socket
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import aclosing, contextmanager, suppress
 from dataclasses import replace
@@ -36,6 +37,8 @@ from tools.host.errors import (
     Refused,
     TimedOut,
 )
+from tools.host.ssh import SshTransport
+from tools.host.ssh_config import resolve
 from transcripts.errors import HostError, UsageError
 
 ME = getpass.getuser()
@@ -267,6 +270,21 @@ def test_a_connection_that_ends_as_a_channel_is_left_says_nothing_on_the_termina
 
     assert _run(server, "echo here") == (0, "here\n", False)
     assert (bool(left), shouted) == (True, [])
+
+
+def test_a_stop_that_comes_together_with_output_is_not_lost() -> None:
+    async def work() -> None:
+        transport = SshTransport(resolve("nobody@127.0.0.1", SshOptions()), paramiko.Transport(socket.socketpair()[0]))
+        pieces: asyncio.Queue[bytes | BaseException | None] = asyncio.Queue()
+        waits = asyncio.ensure_future(transport._next(pieces, time.monotonic() + 60))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        pieces.put_nowait(b"a piece")
+        waits.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waits
+
+    asyncio.run(work())
 
 
 def test_jump_host_by_configuration_with_the_same_rules(server: Sshd, tmp_path: Path) -> None:
