@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -390,6 +391,7 @@ def test_ctrl_c_is_on_record_and_what_it_stopped_goes_on(tmp_path: Path, program
         text=True,
         env=environment(tmp_path),
         cwd=ROOT,
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs are deaf to it
     )
     assert process.stdout is not None
     for _ in range(10):
