@@ -40,18 +40,24 @@ def catalogue_of(version: str) -> FlagCatalogue | None:
 
 
 @cache
+def every() -> tuple[FlagCatalogue, ...]:
+    """All catalogues that ship, oldest first."""
+    return tuple(one for line in _lines() if (one := load(line)) is not None)
+
+
+@cache
 def around(version: str) -> FlagCatalogue:
     """What is known of a version whose catalogue does not ship; of an unknown one for an empty `version`.
 
     Options that the nearest releases before and after it both have, as the older spells them; of an unknown version
     those that any release has, in the newest form that is not deprecated. `at` names the release that was read.
     """
-    every = tuple(one for line in _lines() if (one := load(line)) is not None)
+    shipped = every()
     if not version or version.startswith(_UNTAGGED):
-        return _joined(f"{every[0].version} to {every[-1].version}", every[::-1])
+        return _joined(f"{shipped[0].version} to {shipped[-1].version}", shipped[::-1])
     key = version_key(version)
-    older = [one for one in every if version_key(one.version) <= key][-1:]
-    newer = [one for one in every if version_key(one.version) > key][:1]
+    older = [one for one in shipped if version_key(one.version) <= key][-1:]
+    newer = [one for one in shipped if version_key(one.version) > key][:1]
     near = [*older, *newer]
     found = _joined(" and ".join(one.version for one in near), near)
     listed = [{name for flag in one.flags for name in flag.names} for one in near]

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 
 from tools.source.catalogue import Flag, FlagCatalogue
-from tools.source.released import catalogue_of, versions
+from tools.source.released import every
 
 
 def named_here(option: str, catalogue: FlagCatalogue) -> Flag | None:
@@ -59,10 +59,10 @@ def elsewhere(option: str) -> tuple[str, Flag] | None:
     """The released version that has an option which another one has not, and its flag there: the last before it was
     removed, else the first that came with it.
     """
-    having = [(known.version, flag) for known in _released() for flag in known.flags if option in flag.names]
+    having = [(known.version, flag) for known in every() for flag in known.flags if option in flag.names]
     if not having:
         return None
-    return having[0] if having[-1][0] == versions()[-1] else having[-1]
+    return having[0] if having[-1][0] == every()[-1].version else having[-1]
 
 
 def _same(option: str, links: Mapping[str, frozenset[str]]) -> list[str]:
@@ -82,14 +82,9 @@ def _links(catalogue: FlagCatalogue) -> dict[str, frozenset[str]]:
 
 
 @cache
-def _released() -> tuple[FlagCatalogue, ...]:
-    return tuple(known for version in versions() if (known := catalogue_of(version)) is not None)
-
-
-@cache
 def _released_links() -> dict[str, frozenset[str]]:
     links: dict[str, set[str]] = {}
-    for known in _released():
+    for known in every():
         for one, other in _pairs(known):
             links.setdefault(one, set()).add(other)
     return {name: frozenset(others) for name, others in links.items()}
