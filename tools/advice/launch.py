@@ -20,6 +20,7 @@ from tools.advice.errors import LaunchUnreadable
 from tools.advice.forms import manifest, shell, systemd, yaml_text
 from tools.advice.mapped import Edit, Mapped, Word, apply
 from tools.entry_point import USAGE, process_words
+from tools.json_text import is_json
 from transcripts.facts import Evidence, Facts
 
 ENGINE_RUN = re.compile(r"\b(docker|podman|nerdctl)\s+(?:container\s+)?run\b")
@@ -442,7 +443,7 @@ def _form_of(text: str) -> Form:
         return "quadlet"
     if re.search(r"^ExecStart=", text, re.M):
         return "systemd"
-    if text.lstrip().startswith(("[{", "[\n", "{")) and _is_json(text):
+    if text.lstrip().startswith(("[{", "[\n", "{")) and is_json(text):
         return "docker"
     if re.search(r"^services:", text, re.M):
         return "compose"
@@ -451,14 +452,6 @@ def _form_of(text: str) -> Form:
     if ENGINE_RUN.search(text):
         return "docker"
     return "script" if text.startswith("#!") else "shell"
-
-
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
 
 
 def _try(form: Form, text: str, name: str, sources: tuple[str, ...]) -> Launch | None:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tools.json_text import is_json
 from tools.source.catalogue import Flag
 
 FILLED_LATER: Final = re.compile(r"\$|<[^>]+>|\{\{")
@@ -156,19 +157,11 @@ def value_problem(flag: Flag, values: Sequence[str]) -> str:
             typed = read_value(flag, value)
         except ValueError:
             return f"{flag.name} takes {flag.type}, {value!r} is none"
-        if "json" in flag.dest.split("_") and not _is_json(value):
+        if "json" in flag.dest.split("_") and not is_json(value):
             return f"{flag.name} takes JSON, {value!r} is none"
         if isinstance(flag.choices, tuple) and typed not in flag.choices:
             return f"{flag.name} takes {', '.join(str(choice) for choice in flag.choices)}; {value!r} is none of them"
     return ""
-
-
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
 
 
 def range_problem(flag: Flag, values: Sequence[str]) -> str:
