@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from transcripts.facts import Fact, Facts
@@ -296,15 +296,17 @@ def _moved(claim: _Claim, value: float, was: float) -> bool:
 
 
 def _typed(what: str, flag: str, value: str, before: Facts, after: Facts) -> Verified:
-    was, now = before.get("flag", flag), after.get("flag", flag)
-    sources = tuple(dict.fromkeys(fact.source for fact in (was, now) if fact is not None))
-    unmoved = _unmoved(before, after)
+    typed = after.get("flag", flag)
+    was, now = _word(before.get("flag", flag)), _word(typed)
+    unmoved = _unmoved(before, after) or ("" if "flag" in after else "the second look holds no command line")
     if unmoved:
-        return Verified(what, "not yet visible", _shown(was), _shown(now), sources, unmoved)
-    if "flag" not in after:
-        return Verified(what, "not yet visible", _shown(was), "", sources, "the second look holds no command line")
-    met = now is not None and (not value or str(now.value) == value)
-    return Verified(what, "met" if met else "not met", _shown(was), _shown(now) or "not typed", sources, "as typed now")
+        return _row(what, "not yet visible", was, now, unmoved)
+    met = typed is not None and (not value or str(typed.value) == value)
+    return _row(what, "met" if met else "not met", was, replace(now, shown=now.shown or "not typed"), "as typed now")
+
+
+def _word(fact: Fact | None) -> _Seen:
+    return _Seen(None, _shown(fact), fact.source) if fact is not None else _Seen()
 
 
 def _watched(row: Mapping[str, Any], before: Facts, after: Facts) -> Verified:
@@ -328,10 +330,9 @@ def _watch(what: str, metric: str, better: str, worse: str, window: float, befor
     if unmoved:
         return _row(what, "not yet visible", was, now, unmoved)
     seen = after.number("load_window_s") or 0.0
-    turned, of_old = (_seen(bad, after), _seen(bad, before)) if bad is not None else (_Seen(), _Seen())
-    if bad is not None and turned.value is not None and (bad.test not in _RELATIVE or seen >= window):
-        worse_now = not _better_than(bad, turned.value, of_old.value) if bad.test == "kept" else None
-        if worse_now if worse_now is not None else _holds(bad, turned.value, of_old.value):
+    if bad is not None and (bad.test not in _RELATIVE or seen >= window):
+        turned = _seen(bad, after)
+        if turned.value is not None and _worse(bad, turned.value, _seen(bad, before).value):
             return _row(what, "not met", was, now, f"{_called(bad)} is {turned.value:g}: {worse}")
     short = f"{seen:.0f} s of load seen, {window:.0f} s are asked for" if seen < window else ""
     lacking = short or _incomparable(shown, was, now)
@@ -341,15 +342,16 @@ def _watch(what: str, metric: str, better: str, worse: str, window: float, befor
     return _row(what, "met" if held else "not met", was, now, f"{_called(shown)} is {now.value:g}")
 
 
-def _better_than(claim: _Claim, value: float, was: float | None) -> bool:
-    """Whether a figure of which `as before` would be bad has moved the good way."""
+def _worse(claim: _Claim, value: float, was: float | None) -> bool:
+    """Whether what would be bad holds; of `as before` it does unless the figure has moved the good way."""
+    if claim.test != "kept":
+        return _holds(claim, value, was)
     old = was or 0.0
-    return value < old * (1 - _KEPT) if _LESS_IS_BETTER.search(claim.fact) else value > old * (1 + _KEPT)
+    better = value < old * (1 - _KEPT) if _LESS_IS_BETTER.search(claim.fact) else value > old * (1 + _KEPT)
+    return not better
 
 
-def _shown(fact: Fact | None) -> str:
-    if fact is None:
-        return ""
+def _shown(fact: Fact) -> str:
     number = isinstance(fact.value, int | float) and not isinstance(fact.value, bool)
     whole = number and float(fact.value).is_integer()
     value = f"{fact.value:,.0f}" if whole else f"{fact.value:g}" if number else str(fact.value)
