@@ -10,35 +10,19 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from agent.incident import assess, version_of
 from tools.diagnosis import family
 from transcripts.errors import UsageError
 
 if TYPE_CHECKING:
-    from tools.source import Source
+    from tools.source import FlagCatalogue, Source
 
 Json = dict[str, Any]
 
 GIVEN = ("complaint", "launch_args", "evidence", "sglang_version", "flags_version", "gpu", "model")
 _CHANGES_COUNTED = 4
-
-
-class FlagLike(Protocol):
-    """What is read of a flag: its names and its default."""
-
-    @property
-    def names(self) -> Sequence[str]: ...
-
-    @property
-    def default(self) -> object: ...
-
-
-class CatalogueLike(Protocol):
-    """The flags of one version."""
-
-    def find(self, name: str) -> FlagLike | None: ...
 
 
 Sources = Callable[[str], "Source | None"]
@@ -123,7 +107,7 @@ def _score(case: Json, sources: Sources, judge: Judge) -> Json:
     }
 
 
-def matches(change: Json, action: Json, catalogue: CatalogueLike | None = None) -> bool:
+def matches(change: Json, action: Json, catalogue: FlagCatalogue | None = None) -> bool:
     """Whether a change does what an action asks: same flag, same direction, same value where one is given."""
     do = action["do"]
     if do == "upgrade":
@@ -139,7 +123,7 @@ def matches(change: Json, action: Json, catalogue: CatalogueLike | None = None) 
     return bool(_direction(change, catalogue) == do)
 
 
-def _same_flag(one: str, other: str, catalogue: CatalogueLike | None) -> bool:
+def _same_flag(one: str, other: str, catalogue: FlagCatalogue | None) -> bool:
     if one == other:
         return True
     if other.endswith("-") and one.startswith(other):
@@ -157,7 +141,7 @@ _SPELLINGS = (
 )
 
 
-def _direction(change: Json, catalogue: CatalogueLike | None) -> str:
+def _direction(change: Json, catalogue: FlagCatalogue | None) -> str:
     """raise or lower, by the figures: `to` against `from`, or this version's default where nothing was typed."""
     was, to = _number(change["from"]), _number(change["to"])
     if was is None and catalogue is not None and str(change["flag"]).startswith("--"):
