@@ -182,7 +182,8 @@ async def _bare_prompts(chat: Chat, bench: _Bench) -> None:
             sys.stdout.flush()
             prompted = True
         try:
-            line = await asyncio.wait_for(events.get(), TURN_SEEN_S)
+            async with asyncio.timeout(TURN_SEEN_S):
+                line = await events.get()
         except TimeoutError:
             continue
         prompted = False
