@@ -107,11 +107,11 @@ def _told(case: Case) -> Iterator[Json]:
         if item.probe != COMPLAINT or item.text == case.complaint:
             continue
         stated = [fact for fact in case.facts if fact.source.partition(":")[0] == item.id and fact.name != "symptom"]
-        counted = [(fact, case.facts.get(fact.name, fact.scope)) for fact in stated]
+        counted = [case.facts.get(fact.name, fact.scope) for fact in stated]
         yield {
             "text": item.text,
             "evidence": item.id,
-            "measured": [_fact(kept) for fact, kept in counted if kept and kept.grade != "claimed"],
+            "measured": [_fact(fact) for fact in counted if fact and fact.grade != "claimed"],
         }
 
 

@@ -53,7 +53,7 @@ _TOTAL: Final = re.compile(r"free after load\S* \d+(?:\.\d+)? ?G\S* of (\d+(?:\.
 _RUNNING: Final = re.compile(r"#running-req:? ?(\d+).{0,40}?(?:p95 (\d+))?(?:, max (\d+))?\)", re.I)
 _BATCHES: Final = re.compile(r"(\d[\d,]*) prefill batches.{0,20}?(\d[\d,]*)(?:-\d+)? decode batch", re.I)
 # How an operator tells of the load: `48 running, 20 in the queue`. Counted only where the sentence speaks of a queue.
-_ONES_OWN: Final = re.compile(
+_RUN: Final = re.compile(
     r"(?<![\w.,/-])(\d{1,5}) (?:requests? |users? |streams? |of (?:them|\d+) )?(?:are |is |were )?(?:currently |now |actually )?(?:running|run|active|in flight)\b(?! (?:on|servers?|gpus?|instances?|nodes?|hours?|days?|tok|containers?|replicas?|sglang))|(?<![\w-])(?:running(?: requests?)?|it runs)(?: is|:| =|=)? (\d{1,5})\b(?! ?(?:gpus?|servers?|instances?|nodes?|hours?|days?|x\b|tok|replicas?))",
     re.I,
 )
@@ -61,7 +61,7 @@ _WAIT: Final = re.compile(
     r"(?<![\w.,/-])(\d{1,6}) (?:more |other |others? |requests? |users? )*(?:are |is |were )?(?:waiting|wait|queued|queue(?:ing)?|pending|in (?:the |a )?queue)\b(?! (?:sec|min|ms|s\b))|\bqueue(?:d)?(?: length)?(?: of| is(?: at)?| at|:| =|=)? (\d{1,6})\b(?! ?(?:s\b|sec|min|ms))",
     re.I,
 )
-_IN_LINE: Final = re.compile(r"\b(?:queue[ds]?|queueing|wait(?:s|ing)?|pending|in line)\b", re.I)
+_QUEUE_NAMED: Final = re.compile(r"\b(?:queue[ds]?|queueing|wait(?:s|ing)?|pending|in line)\b", re.I)
 _UNITS: Final = {"tb": 1e12, "tib": float(1 << 40), "gb": 1e9, "gib": float(1 << 30)}
 
 
@@ -122,8 +122,8 @@ def _usage(page: Page, line: str, number: int, grade: Grade) -> None:
         page.add("running_p50", int(found.group(1)), number, grade=grade)
         page.add("running_p95", int(found.group(2) or found.group(1)), number, grade=grade)
         page.add("running_max", int(found.group(3) or found.group(2) or found.group(1)), number, grade=grade)
-    if grade == "claimed" and "#" not in line and _IN_LINE.search(line):
-        for pattern, name in ((_ONES_OWN, "running"), (_WAIT, "queue")):
+    if grade == "claimed" and "#" not in line and _QUEUE_NAMED.search(line):
+        for pattern, name in ((_RUN, "running"), (_WAIT, "queue")):
             if found := pattern.search(line):
                 for of in ("p95", "max"):
                     page.add(f"{name}_{of}", int(found.group(1) or found.group(2)), number, grade=grade)

@@ -52,7 +52,7 @@ def _recommended(text: str, place: int) -> bool:
     return _LOGGED.match(before) is not None and _LAUNCH.search(before) is None
 
 
-def options_alone(text: str) -> str:
+def _options_alone(text: str) -> str:
     """The text with all but those lines emptied that are options and nothing before them; lines keep their numbers."""
     kept = [line if _OPTIONS_ALONE.match(line) and not _LOGGED.match(line) else "" for line in text.split("\n")]
     return "\n".join(kept)
@@ -76,7 +76,7 @@ def read(page: Page, text: str, *, options: bool) -> None:
                 line = text.count("\n", 0, resolved.start()) + 1
                 page.add("server_arg", value.strip("'\""), line, scope=name)
     if not _LAUNCH.search(text):
-        text = options_alone(text) if options else ""
+        text = _options_alone(text) if options else ""
     _version(page, text)
     routers = [found.span() for found in _ROUTER.finditer(text)]
     absent = {name for found in _ABSENT.finditer(text) for name in re.findall(r"--[\w-]+", found.group(0))}
