@@ -61,7 +61,7 @@ def compare(rows: Sequence[Row]) -> tuple[list[Comparison], list[str]]:
         for test in (_size, _draft, _state, _state_slots, _split, _host, _tokens, _fraction, _running):
             try:
                 found += test(start)
-            except (ValueError, TypeError, ZeroDivisionError):
+            except (ValueError, TypeError, ArithmeticError):
                 unread.append(start.text("id"))
     return found, list(dict.fromkeys(unread))
 
@@ -149,7 +149,7 @@ def _state_slots(start: Start) -> Iterator[Comparison]:
     if slots is None or shape is None or tokens is None or cell is None or start.text("capped"):
         return
     each, kept = shape.bytes_per_request(start.attn_tp), cell + (start.number("unlogged_bytes") or 0.0)
-    if start.slots_by_hand or start.whole("mamba_radix_off") or start.speculative:
+    if start.slots_by_hand or start.on("mamba_radix_off") or start.speculative:
         return
     budget = tokens * kept
     rules = [StateRule(each, padded=padded) for padded in start.builds]
@@ -192,7 +192,7 @@ def _host(start: Start) -> Iterator[Comparison]:
         return
     device = _device_pools(start, tokens or 0, cell)
     totals = []
-    for version in start.host_rules:
+    for version in start.rules:
         hosted = Kept(device, 0.0, 1, version).on_host(scale, float(given.group(1)) if given else 0.0)
         totals += [hosted[0].bytes, sum(pool.bytes for pool in hosted)]
     got = min((pools.gb(total) for total in totals), key=lambda value: abs(value - want))
@@ -238,7 +238,7 @@ def free_memory(start: Start) -> tuple[float, float] | None:
 def _static_fraction(start: Start) -> float | None:
     """The fraction in effect: printed, else automatic, and scaled where the server scales it."""
     fraction = start.number("mem_fraction_static")
-    if fraction is None and start.whole("mf_auto"):
+    if fraction is None and start.on("mf_auto"):
         fraction = predicted_fraction(start)
     factor = start.number("mf_effective_factor")
     return None if fraction is None else fraction * (factor or 1.0)
@@ -258,16 +258,16 @@ def _tokens(start: Start) -> Iterator[Comparison]:
     want, rest, cell = start.tokens, budget_gib(start), start.bytes_per_token
     if want is None or rest is None or cell is None or start.text("capped") or start.text("arch_src") == "unknown":
         return
-    charged = start.number("budget_cell_bytes") or cell + (start.number("unlogged_bytes") or 0.0)
     ratio, sliding = _stated_ratio(start) or _observed_ratio(start), start.sliding_bytes_per_token
     counts = [
         pools.sliding_split(budget, charged, sliding, ratio, start.page)[0]
         if start.sliding
         else pools.tokens_in(budget, charged, start.page)
+        for charged in start.charges
         for budget in _budgets_left(start, rest * GIB)
     ]
     got = min(counts, key=lambda count: abs(count - want))
-    moved = 2 * _PRINT * GIB / (charged + start.sliding_bytes_per_token)
+    moved = 2 * _PRINT * GIB / (min(start.charges) + sliding)
     yield _compared(start, "tokens", "max_total_num_tokens", want, got, moved + start.page)
 
 
@@ -288,7 +288,7 @@ def _budgets_left(start: Start, budget: float) -> list[float]:
     each = shape.bytes_per_request(start.attn_tp)
     limit = start.whole("req_cap") or start.whole("max_running_requests")
     typed = start.whole("mamba_slots") if start.slots_by_hand else None
-    if typed is None and start.whole("mamba_radix_off") and limit:
+    if typed is None and start.on("mamba_radix_off") and limit:
         typed = limit
     between = _states_between_steps(start, shape.matrix_bytes_per_request(start.attn_tp)) * each
     rules = [StateRule(each, typed=typed, padded=padded) for padded in start.builds]
@@ -314,7 +314,7 @@ def predicted_fraction(start: Start) -> float | None:
 
 def _fraction(start: Start) -> Iterator[Comparison]:
     """The automatic fraction against the printed one, or the one that the pool implies."""
-    got = predicted_fraction(start) if start.whole("mf_auto") else None
+    got = predicted_fraction(start) if start.on("mf_auto") else None
     if got is None:
         return
     printed = start.number("mem_fraction_static")
@@ -348,7 +348,7 @@ def _running(start: Start) -> Iterator[Comparison]:
     rule = pools.default_running_limit(tokens, int(context)) if context else 4096
     walls = [min(rule, tokens // 2, int(cap or rule))]
     if slots is not None:
-        shares = (1,) if start.whole("mamba_radix_off") else (3, 4, 5)
+        shares = (1,) if start.on("mamba_radix_off") else (3, 4, 5)
         walls = [min(walls[0], int(slots) // share) for share in shares]
     version = start.text("sglang_version")
     if (not version or versions.one_more_request_row(version)) and slots is None:

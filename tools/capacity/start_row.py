@@ -12,6 +12,7 @@ from tools.capacity.state import StateShape, gated_delta, kimi_delta, lightning,
 
 Row = Mapping[str, str]
 _INDEXER_ROW = 132
+_DSA_FP8_ROW, _DSA_FP8_CHARGED = 656, 576
 
 
 class Start:
@@ -24,11 +25,17 @@ class Start:
         return (self.row.get(name) or "").strip()
 
     def number(self, name: str) -> float | None:
-        try:
-            value = float(self.text(name))
-        except ValueError:
+        """A mark of doubt (`~`, `?`) is left out. Raises ValueError for a cell that is neither blank nor a number."""
+        written = self.text(name)
+        if not written:
             return None
-        return value if isfinite(value) else None
+        value = float(written.strip("~? ").replace(",", ""))
+        if not isfinite(value):
+            raise ValueError(f"{name}: {written}")
+        return value
+
+    def on(self, name: str) -> bool:
+        return self.text(name).lower() in ("1", "yes", "true")
 
     def whole(self, name: str, default: int = 0) -> int:
         value = self.number(name)
@@ -51,9 +58,7 @@ class Start:
         if self.whole("attn_tp_assumed"):
             return self.whole("attn_tp_assumed")
         tp = self.whole("tp", 1)
-        attention_groups = (
-            self.whole("dp", 1) if self.text("enable_dp_attention").lower() in ("yes", "1", "true") else 1
-        )
+        attention_groups = self.whole("dp", 1) if self.on("enable_dp_attention") else 1
         return max(1, tp // attention_groups)
 
     @property
@@ -69,6 +74,22 @@ class Start:
     def tokens(self) -> int | None:
         value = self.number("max_total_num_tokens") or self.number("full_tokens")
         return None if value is None else int(value)
+
+    @property
+    def stage_share(self) -> float:
+        """The part of the row's layers that the quoted pipeline stage holds, 1 without stages.
+
+        The columns count the layers of the model or of the stage; the printed size tells which, and stages differ by a
+        layer. Without a size a count of all layers is the model's, and the largest stage has the fewest tokens.
+        """
+        layers, stages = self.whole("kv_layers") or self.whole("n_layers"), self.whole("pp", 1)
+        if stages < 2 or not layers:
+            return 1.0
+        largest, smallest = -(-layers // stages) / layers, layers // stages / layers
+        size, tokens, whole = self.number("kv_size_gb"), self.tokens, self._row_bytes_per_token
+        if size is None or not tokens or not whole:
+            return largest if layers == (self.whole("n_layers") or layers) else 1.0
+        return min((1.0, largest, smallest), key=lambda share: abs(pools.gib(share * whole * tokens) - size))
 
     @property
     def full(self) -> Heads | Latent | None:
@@ -94,17 +115,53 @@ class Start:
     @property
     def bytes_per_token(self) -> float | None:
         """Stored bytes per token and rank, the sliding-window layers apart."""
+        whole = self._row_bytes_per_token
+        return None if whole is None else whole * self.stage_share
+
+    @property
+    def _row_bytes_per_token(self) -> float | None:
         if self.kind == "dsv4":
             return self.kind_bytes or None
         if self.kind == "dsa":
-            return self.kind_bytes * self.whole("kv_layers") + self.index_bytes_per_token
+            return self.kind_bytes * self.whole("kv_layers") + float(_INDEXER_ROW * self.whole("index_layers"))
         full = self.full
         return None if full is None else full.elements_per_token(self.attn_tp) * self.element
 
     @property
     def index_bytes_per_token(self) -> float:
         """The part of `bytes_per_token` that a sparse indexer's keys take."""
-        return float(_INDEXER_ROW * self.whole("index_layers")) if self.kind == "dsa" else 0.0
+        return _INDEXER_ROW * self.whole("index_layers") * self.stage_share if self.kind == "dsa" else 0.0
+
+    @property
+    def draft_bytes_per_token(self) -> float:
+        """Bytes per token and rank of the draft's pool, 0 where the row gives none."""
+        kind, _, rest = self.text("draft_spec").partition(":")
+        if not rest:
+            return 0.0
+        if kind != "mha":
+            return float(rest)
+        layers, heads, width, element = (float(part) for part in rest.split(","))
+        return 2 * layers * heads * width * element
+
+    @property
+    def charges(self) -> tuple[float, ...]:
+        """Bytes per token that the budget may be divided by, the sliding-window layers apart.
+
+        As the row says; where it does not, what is stored and what a version of the row's age charges instead.
+        """
+        said, stored = self.number("budget_cell_bytes"), self.bytes_per_token
+        if said or stored is None:
+            return (said,) if said else ()
+        stored += self.number("unlogged_bytes") or 0.0
+        found = {stored}
+        for version in self.rules:
+            charged = stored
+            if self.kind == "dsa" and self.kind_bytes == _DSA_FP8_ROW and versions.old_dsa_divisor(version):
+                charged -= (_DSA_FP8_ROW - _DSA_FP8_CHARGED) * self.whole("kv_layers") * self.stage_share
+            if versions.draft_in_budget(version):
+                charged += self.draft_bytes_per_token
+            found.add(charged)
+        return tuple(sorted(found))
 
     @property
     def speculative(self) -> bool:
@@ -114,7 +171,7 @@ class Start:
     @property
     def sliding_bytes_per_token(self) -> float:
         sliding = self.sliding
-        return 0.0 if sliding is None else sliding.elements_per_token(self.attn_tp) * self.element
+        return 0.0 if sliding is None else sliding.elements_per_token(self.attn_tp) * self.element * self.stage_share
 
     @property
     def state(self) -> StateShape | None:
@@ -152,10 +209,10 @@ class Start:
         return (False, True) if self.newer is None else (self.newer,)
 
     @property
-    def host_rules(self) -> tuple[str, ...]:
-        """Versions by whose rule a host size is read: the row's own, else by the log's date one before and one after.
+    def rules(self) -> tuple[str, ...]:
+        """Versions by whose rules a row is read: its own, else by the log's date one before and one after 0.5.17.
 
-        The pools share a size since the end of July 2026; a build of unknown age is tried as both.
+        That came at the end of July 2026; a build of unknown age is tried as both.
         """
         if self.text("sglang_version"):
             return (self.text("sglang_version"),)

@@ -86,6 +86,52 @@ def test_a_row_that_cannot_be_read_is_named_and_the_others_count() -> None:
     assert found["size"]["n"] == 1
 
 
+@pytest.mark.parametrize("layers", ["61", "31", "30"])
+def test_a_pipeline_stage_is_told_by_its_printed_size(layers: str) -> None:
+    # The stage's 31 layers x 1,152 bytes; the column may count the model's layers or the stage's.
+    shape = {"kv_kind": "mla", "head_dim": "512+64", "n_layers": "61", "tp": "8", "pp": "2", "kv_elem_bytes": "2"}
+    found = one(**shape, kv_layers=layers, max_total_num_tokens="800000", kv_size_gb="26.61")
+    assert found["size"]["inside_rounding"] == (layers != "30")
+
+
+def test_the_budget_of_a_pipeline_stage_holds_the_tokens_of_the_largest() -> None:
+    shape = {"kv_kind": "mha", "n_kv_heads": "8", "head_dim": "128", "n_layers": "80", "kv_layers": "80", "pp": "2"}
+    memory = {"mem_fraction_static": "0.85", "avail_mem_before_load_gb": "78", "avail_mem_after_load_gb": "40"}
+    # 28.3 GiB over 40 layers x 8 heads x 256 elements x 2 bytes
+    assert one(**shape, **memory, max_total_num_tokens="185466")["tokens"]["max"] < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("columns", "tokens"),
+    [
+        # 60 - 139.2 x 0.12 = 43.296 GiB over 61 x (576 + 132) bytes while a row stores 656
+        pytest.param(
+            {"sglang_version": "0.5.6", "kv_kind": "dsa:656", "index_layers": "61"}, 1076416, id="old divisor"
+        ),
+        pytest.param({"sglang_version": "0.5.20", "kv_kind": "dsa:656", "index_layers": "61"}, 967104, id="mended"),
+        # over 61 x 1,152 bytes, and 2 x 8 x 128 x 2 of the draft's layer
+        pytest.param({"sglang_version": "0.5.20", "draft_spec": "mha:1,8,128,2"}, 625117, id="draft in the budget"),
+        pytest.param({"sglang_version": "0.5.9", "draft_spec": "mha:1,8,128,2"}, 661554, id="draft in the reserve"),
+    ],
+)
+def test_the_version_says_what_the_budget_is_divided_by(columns: dict[str, str], tokens: int) -> None:
+    shape = {"kv_kind": "mla", "head_dim": "512+64", "kv_layers": "61", "tp": "8", "page_size": ""}
+    memory = {"mem_fraction_static": "0.88", "avail_mem_before_load_gb": "139.2", "avail_mem_after_load_gb": "60"}
+    assert one(**shape | memory | columns, max_total_num_tokens=str(tokens))["tokens"]["max"] < 1e-5
+
+
+@pytest.mark.parametrize("written", ["inf", "1e400", "nan", "abc", "-", "512+64"])
+def test_a_figure_that_is_none_is_named(written: str) -> None:
+    good = {"kv_kind": "mha", "head_dim": "128", "kv_layers": "32", "max_total_num_tokens": "1000", "kv_size_gb": "1"}
+    assert one(**good, n_kv_heads=written)["unread"] == ["x1"]
+
+
+@pytest.mark.parametrize("written", ["1000", "~1000", "1,000", "1000?", " 1e3 "])
+def test_a_figure_may_be_marked_as_doubtful(written: str) -> None:
+    good = {"kv_kind": "mha", "n_kv_heads": "8", "head_dim": "128", "kv_layers": "32", "kv_size_gb": "0.12"}
+    assert one(**good, max_total_num_tokens=written)["size"]["inside_rounding"] == 1
+
+
 def test_a_file_without_the_columns_is_refused() -> None:
     with pytest.raises(RowsUnreadable, match="kv_kind"):
         score([{"id": "x1"}])
