@@ -21,29 +21,34 @@ Unknown types are kept by the store and skipped here.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Any, Final, Literal
+from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from transcripts.facts import Evidence, Fact, Grade
 
 Json = dict[str, Any]
 
 
-class Record(BaseModel):
+class Part(BaseModel):
+    """Base of what a record is made of."""
+
+    # Built when first used: a process meets few of the types, and to build all of them slows its start.
+    model_config = ConfigDict(frozen=True, populate_by_name=True, defer_build=True)
+
+
+class Record(Part):
     """Base of all records; `seq` and `at` are given by the store."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(extra="ignore")
 
     type: str
     seq: int = 0
     at: str = ""
 
 
-class Limits(BaseModel):
+class Limits(Part):
     """What a run may spend; None is no limit."""
-
-    model_config = ConfigDict(frozen=True)
 
     turns: int | None = 60
     seconds: float | None = 900.0
@@ -57,9 +62,7 @@ class Limits(BaseModel):
         return (usage.tokens_in * self.price_in + usage.tokens_out * self.price_out) / 1e6
 
 
-class Usage(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
+class Usage(Part):
     turns: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
@@ -92,9 +95,7 @@ class Said(Record):
     text: str
 
 
-class Call(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
+class Call(Part):
     id: str
     name: str
     arguments: str
@@ -205,17 +206,13 @@ class Located(Record):
     note: str = ""
 
 
-class ReasonRow(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
+class ReasonRow(Part):
     text: str
     source: tuple[str, ...] = ()
     weight: float = 0.0
 
 
-class HypothesisRow(BaseModel):
-    model_config = ConfigDict(frozen=True, populate_by_name=True)
-
+class HypothesisRow(Part):
     id: str
     label: str
     statement: str
@@ -238,9 +235,7 @@ class Weighed(Record):
     hypotheses: tuple[HypothesisRow, ...] = ()
 
 
-class ClaimRow(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
+class ClaimRow(Part):
     id: str
     text: str
     verdict: Literal["supported", "contradicted", "untestable"]
@@ -278,9 +273,7 @@ class Delivered(Record):
     text: str
 
 
-class Citation(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
+class Citation(Part):
     id: str = ""
     path: str
     line: int
@@ -289,10 +282,8 @@ class Citation(BaseModel):
     checked: bool = False
 
 
-class Finding(BaseModel):
+class Finding(Part):
     """The one thing research brings back: what the code says about a subject."""
-
-    model_config = ConfigDict(frozen=True)
 
     question: str
     subject: str
@@ -411,35 +402,7 @@ class Note(Record):
     text: str
 
 
-AnyRecord = Annotated[
-    Opened
-    | Said
-    | Replied
-    | Started
-    | Ended
-    | EvidenceTaken
-    | FactsRead
-    | Located
-    | Weighed
-    | Claimed
-    | TaskChanged
-    | Delivered
-    | Reported
-    | Compared
-    | Advised
-    | Concluded
-    | Verified
-    | Shortened
-    | Resumed
-    | Forked
-    | Repaired
-    | Damaged
-    | Retried
-    | Note,
-    Field(discriminator="type"),
-]
-_ADAPTER: TypeAdapter[AnyRecord] = TypeAdapter(AnyRecord)
-TYPES: Final = frozenset(each.model_fields["type"].default for each in Record.__subclasses__())
+_KINDS: Final = {str(each.model_fields["type"].default): each for each in Record.__subclasses__()}
 
 
 def records_of(stored: Iterable[Json]) -> list[Record]:
@@ -449,7 +412,7 @@ def records_of(stored: Iterable[Json]) -> list[Record]:
 
 def _record_of(stored: Json) -> Record | None:
     record = load(stored)
-    if record is None and stored["type"] in TYPES:
+    if record is None and stored["type"] in _KINDS:
         text = f"record {stored['seq']} ({stored['type']}) has a shape this version cannot read and was set aside"
         return Damaged(seq=stored["seq"], at=stored["at"], text=text)
     return record
@@ -457,8 +420,9 @@ def _record_of(stored: Json) -> Record | None:
 
 def load(stored: Json) -> Record | None:
     """A stored dictionary as its record; None when this version knows no such type or shape."""
+    kind = _KINDS.get(str(stored.get("type")))
     try:
-        return _ADAPTER.validate_python(stored)
+        return kind.model_validate(stored) if kind else None
     except ValidationError:
         return None
 
