@@ -26,10 +26,9 @@ _CLASSES: Final = (
         sh bash dash ash zsh fish ksh mksh csh tcsh rbash busybox toybox python python2 python3 pypy
         perl ruby node nodejs deno bun lua luajit php tclsh wish expect R Rscript java groovy scala ghci
         go cargo rustc gcc cc g++ clang make cmake ninja m4 bc dc ed ex vim vi nvim emacs nano pico gdb
-        lldb cuda-gdb gcore gstack pstack ipython jupyter torchrun accelerate ray uvicorn gunicorn sglang vllm openssl
-        gpg
-        psql mysql mysqldump mariadb sqlite3 redis-cli mongosh mongo etcdctl debugfs xfs_db
-        compute-sanitizer rsh octave julia ocaml swipl sqlplus clickhouse-client cython
+        lldb cuda-gdb gcore gstack pstack ipython jupyter torchrun accelerate ray uvicorn gunicorn
+        sglang vllm openssl gpg psql mysql mysqldump mariadb sqlite3 redis-cli mongosh mongo etcdctl
+        debugfs xfs_db compute-sanitizer rsh octave julia ocaml swipl sqlplus clickhouse-client cython
         """,
     ),
     (
@@ -40,11 +39,10 @@ _CLASSES: Final = (
         sudoedit sg newgrp chroot unshare nsenter firejail bwrap systemd-run systemd-nspawn
         systemd-inhibit machinectl start-stop-daemon daemon flock setpriv setarch linux32 linux64 capsh
         fakeroot ld.so numad cgexec at batch run-parts entr ltrace valgrind bpftrace trace-cmd nsys ncu
-        nvprof rocprof omnitrace
-        lxc-attach lxc-execute lxc incus machinectl systemd-cat systemd-run0 run0 sysdig dropwatch
-        execsnoop opensnoop execsnoop-bpfcc opensnoop-bpfcc bpftool perf-archive sudo-rs
-        chpst envdir runcon setuidgid softlimit cpulimit catchsegv rlwrap
-        systemd-ask-password systemd-notify sshd
+        nvprof rocprof omnitrace lxc-attach lxc-execute lxc incus systemd-cat systemd-run0 run0 sysdig
+        dropwatch execsnoop opensnoop execsnoop-bpfcc opensnoop-bpfcc bpftool perf-archive sudo-rs chpst
+        envdir runcon setuidgid softlimit cpulimit catchsegv rlwrap systemd-ask-password systemd-notify
+        sshd choom chronic
         """,
     ),
     (
@@ -70,12 +68,11 @@ _CLASSES: Final = (
         aria2c axel httpie http dig nslookup host drill resolvectl whois mtr arping nmap masscan tcpdump
         tshark iperf iperf3 mail sendmail mutt aws gcloud az gsutil s3cmd rclone huggingface-cli hf
         wandb modelscope docker-compose helm terraform ansible ansible-playbook nvidia-imex pdsh clush
-        mpirun mpiexec srun sbatch salloc scontrol ib_write_bw ib_read_bw ib_send_bw
-        showmount openvpn wg-quick ipsec strongswan lynx w3m links elinks rlogin rcp
-        smbclient mount.nfs mount.cifs ldapsearch snmpwalk snmpget rpcinfo rpcclient s3fs croc
-        magic-wormhole wormhole ngrok cloudflared tailscale zerotier-cli
-        iperf2 qperf hping3 fping arp-scan ssh-agent ssh-add kubelogin minikube kind
-        skopeo buildah
+        mpirun mpiexec srun sbatch salloc scontrol ib_write_bw ib_read_bw ib_send_bw showmount openvpn
+        wg-quick ipsec strongswan lynx w3m links elinks rlogin rcp smbclient mount.nfs mount.cifs
+        ldapsearch snmpwalk snmpget rpcinfo rpcclient s3fs croc magic-wormhole wormhole ngrok
+        cloudflared tailscale zerotier-cli iperf2 qperf hping3 fping arp-scan ssh-agent ssh-add
+        kubelogin minikube kind skopeo buildah
         """,
     ),
     (
@@ -85,10 +82,10 @@ _CLASSES: Final = (
         tee dd cp mv rm rmdir mkdir touch ln install truncate fallocate shred split csplit mktemp mkfifo
         mknod chmod chown chgrp chattr setfacl setfattr sync patch unlink link logger wall write mesg
         tset gzip gunzip bzip2 xz zstd lz4 sponge nvidia-bug-report.sh sos sosreport logrotate
-        update-initramfs depmod mandb updatedb ldd crash
-        makedumpfile mkdumprd systemd-tmpfiles rename prename pwgen dos2unix unix2dos sponge mkswap
-        losetup mcopy pigz pbzip2 lzma unxz unzstd ar ranlib strip objcopy patchelf setcap savelog
-        nvidia-debugdump rocm-bandwidth-test rocprofv2 rocprofv3
+        update-initramfs depmod mandb updatedb ldd crash makedumpfile mkdumprd systemd-tmpfiles rename
+        prename pwgen dos2unix unix2dos mkswap losetup mcopy pigz pbzip2 lzma unxz unzstd ranlib strip
+        objcopy patchelf setcap savelog nvidia-debugdump rocm-bandwidth-test rocprofv2 rocprofv3
+        rsyslogd
         """,
     ),
     (
@@ -96,28 +93,26 @@ _CLASSES: Final = (
         "changes the host",
         """
         reboot shutdown poweroff halt init telinit kexec hwclock ntpdate chronyd modprobe insmod rmmod
-        umount losetup swapoff mkswap mkfs mke2fs fsck parted wipefs sfdisk cfdisk gdisk cryptsetup
-        hdparm blkdiscard resize2fs fstrim sgdisk lvcreate lvremove vgchange useradd userdel usermod
-        groupadd passwd chpasswd visudo service chkconfig update-rc.d invoke-rc.d update-alternatives
-        apt-get aptitude yum dnf zypper pacman apk brew npm yarn pipx poetry dnf5 microdnf ifup ifdown
-        nmcli netplan dhclient ip6tables firewall-cmd ipset ipvsadm conntrack setenforce semanage
-        restorecon chcon aa-enforce nvidia-settings nvidia-modprobe nvidia-persistenced mlxconfig
-        mlxfwmanager flint mst mlnx_tune opensm ibportstate ibdiagnet wrmsr rdmsr setpci renice tuned
-        localedef loadkeys setfont stty reset update-grub grub-install grub2-mkconfig dpkg-reconfigure
-        cpufreq-set nvidia-ctk
-        ipcrm ipcmk chsh chfn vipw vigr gpasswd newusers groupdel groupmod ebtables arptables
-        iptables-restore ip6tables-restore brctl ovs-vsctl ovs-ofctl grub-reboot
-        grub-set-default grub-editenv cloud-init pvcreate pvremove pvresize
-        vgcreate vgextend vgremove vgreduce lvextend lvreduce lvresize lvconvert lvchange
-         xfs_repair xfs_growfs e2fsck e2label tune2fs resize_reiserfs swaplabel
-        nvidia-cuda-mps-control nvidia-cuda-mps-server nvidia-fabricmanager
-           iwconfig tunctl vconfig ifenslave dbus-send gdbus
-        qdbus k3s microk8s kubelet x86_energy_perf_policy
-        intel-speed-select numad ksmtuned zramctl dkms
-        mokutil sbctl snapper timeshift restic borg rsnapshot shred wodim sg_format sg_reset sg_raw
-        nvme-cli megacli storcli perccli arcconf ipmi-config bmc-config ipmiconfig racadm hponcfg
-        mount.fuse fusermount iptables-nft iptables-legacy iscsiadm tgtadm targetcli sm-notify rpc.mountd
-         pam_tally2 authconfig authselect realm
+        umount swapoff mkfs mke2fs fsck parted wipefs sfdisk cfdisk gdisk cryptsetup hdparm blkdiscard
+        resize2fs fstrim sgdisk lvcreate lvremove vgchange useradd userdel usermod groupadd passwd
+        chpasswd visudo service chkconfig update-rc.d invoke-rc.d update-alternatives apt-get aptitude
+        yum dnf zypper pacman apk brew npm yarn pipx poetry dnf5 microdnf ifup ifdown nmcli netplan
+        dhclient ip6tables firewall-cmd ipset ipvsadm conntrack setenforce semanage restorecon chcon
+        aa-enforce nvidia-settings nvidia-modprobe nvidia-persistenced mlxconfig mlxfwmanager flint mst
+        mlnx_tune opensm ibportstate ibdiagnet wrmsr rdmsr setpci renice tuned localedef loadkeys
+        setfont stty reset update-grub grub-install grub2-mkconfig dpkg-reconfigure cpufreq-set
+        nvidia-ctk ipcrm ipcmk chsh chfn vipw vigr gpasswd newusers groupdel groupmod ebtables arptables
+        iptables-restore ip6tables-restore brctl ovs-vsctl ovs-ofctl grub-reboot grub-set-default
+        grub-editenv cloud-init pvcreate pvremove pvresize vgcreate vgextend vgremove vgreduce lvextend
+        lvreduce lvresize lvconvert lvchange xfs_repair xfs_growfs e2fsck e2label tune2fs
+        resize_reiserfs swaplabel nvidia-cuda-mps-control nvidia-cuda-mps-server nvidia-fabricmanager
+        iwconfig tunctl vconfig ifenslave dbus-send gdbus qdbus k3s microk8s kubelet
+        x86_energy_perf_policy intel-speed-select ksmtuned zramctl dkms mokutil sbctl snapper timeshift
+        restic borg rsnapshot wodim sg_format sg_reset sg_raw nvme-cli megacli storcli perccli arcconf
+        ipmi-config bmc-config ipmiconfig racadm hponcfg mount.fuse fusermount iptables-nft
+        iptables-legacy iscsiadm tgtadm targetcli sm-notify rpc.mountd pam_tally2 authconfig authselect
+        realm domainname nisdomainname ypdomainname blockdev cgset cgclassify chage dracut irqbalance
+        mlxreg mlnx_qos puppet salt salt-call scancel systemd-sysctl
         """,
     ),
     (
@@ -132,7 +127,7 @@ _CLASSES: Final = (
         "loads the GPUs or disks",
         """
         stress stress-ng fio gpu-burn gpu_burn dcgmproftester12 nvbandwidth all_reduce_perf
-        p2pBandwidthLatencyTest badblocks sysbench memtester
+        p2pBandwidthLatencyTest badblocks sysbench memtester cuda-memcheck nccl-tests mbw
         """,
     ),
     (
@@ -140,8 +135,7 @@ _CLASSES: Final = (
         "gives out or re-encodes what redaction must see",
         """
         printenv keyctl secret-tool pass vault base64 base32 basenc xxd od hexdump rev uuencode ausearch
-        auditctl ctr dbus-monitor busctl
-        wg gpg-agent gpg2 gpgconf systemd-creds kinit op bw doppler
+        auditctl ctr dbus-monitor busctl wg gpg-agent gpg2 gpgconf systemd-creds kinit op bw doppler
         sops age age-keygen ssh-keygen certutil keytool pk12util
         """,
     ),
