@@ -14,11 +14,11 @@ from transcripts.redaction.found import Found, slug
 
 _ANSI: Final = r"(?:\x1b\[[0-9;]*m)*"
 _SECRET_NAME: Final = re.compile(
-    r"(?:(?:.*[^a-z])?(?:api[_-]?keys?|access[_-]?key(?:[_-]?id)?|secret[_-]?(?:access[_-]?)?keys?"
+    r"(?:(?:.*[^a-z])?(?:api[_.-]?keys?|access[_-]?key(?:[_-]?id)?|secret[_-]?(?:access[_-]?)?keys?"
     r"|(?:admin|private|auth|signing"
     r"|master|account|encryption|storage|service|client|deploy"
-    r"|webhook|shared|session|hmac|subscription|ssh|jwt|sas|app|application|consumer|bot|license|root|user)"
-    r"[_-]?key(?:[_-]?id)?|api[_-]?secrets?|secrets?|passwd|passw(?:or)?ds?|passphrase|passcode|pwd|token|credentials?|x-amz-(?:signature|credential"
+    r"|webhook|(?:pre[_-]?)?shared|fernet|session|hmac|subscription|ssh|jwt|sas|app|application|consumer|bot|license|root|user)"
+    r"[_-]?key(?:[_-]?id)?|api[_-]?secrets?|secrets?|passwd|passw(?:or)?ds?|passphrase|passcode|pwd|pw|psk|token|credentials?|x-amz-(?:signature|credential"
     r"|security-token)|connection[_-]?string|webhook[_-]?url)"
     r"|.*(?:secret|password|passwort|passwd|passphrase|apikey|accesskey|secretkey|authtoken|accesstoken|connectionstring)"
     r"|.*[_-](?:pass|pat|auth|pw)|auth"
@@ -38,8 +38,8 @@ _CORES: Final = (
     "token",
     "credential",
     "_pat",
-    "_pw",
-    "-pw",
+    "pw",
+    "psk",
     "auth",
     "x-amz-sig",
     "string",
@@ -62,14 +62,17 @@ _NOT_VALUES: Final = re.compile(
     r"|\$\{?[A-Za-z_]\w*\}?|\$\([^)]*\)|%[a-z]|-+|\.\.\.|)[.;,]?"
 )
 _NUMBER: Final = re.compile(r"-?\d{1,9}(?:\.\d+)?%?")
-EQUALS: Final = rf"\\*[\"']?{_ANSI}[ \t]*(?:=>|:=|[:=])[ \t]*{_ANSI}"
+_MARKUP_QUOTE: Final = r"(?:&(?:quot|apos|#3[49]|#x2[27]);)?"
+# Two colons stand before base64 in LDIF.
+EQUALS: Final = rf"\\*[\"']?{_MARKUP_QUOTE}{_ANSI}[ \t]*(?:=>|:=|::|[:=])[ \t]*{_ANSI}{_MARKUP_QUOTE}"
 _BETWEEN: Final = r"(?:=|[ \t]+|\0|\\0|[\"'],?\s*(?=[\"'])|[ \t]*\n[ \t]*-[ \t]+(?=[\"']))"
 
 # What may follow a secret's name, tried in order from where the name ends.
 # The type of a string may stand before it, as a call or as an annotation.
 _STRING: Final = r"(?:Secret)?(?:[Ss]tr|String|[Bb]ytes)"
 _TYPE: Final = rf"(?:{_STRING}\(|(?:Optional\[)?{_STRING}\]?(?: \| None)? = )?"
-_QUOTED_VALUE: Final = re.compile(rf"{EQUALS}{_TYPE}[bru]?(?:\"\"(?=\")|''(?='))?{QUOTED}", re.MULTILINE)
+# The bracket of a subscript may close behind a quoted name.
+_QUOTED_VALUE: Final = re.compile(rf"(?:\\*[\"']\])?{EQUALS}{_TYPE}[bru]?(?:\"\"(?=\")|''(?='))?{QUOTED}", re.MULTILINE)
 _BLOCK_VALUE: Final = re.compile(r"[ \t]*:[ \t]*[|>][+-]?[ \t]*\n(?P<v>[ \t]+\S[^\n]*(?:\n[ \t]+\S[^\n]*)*)")
 _BARE_VALUE: Final = re.compile(rf"{EQUALS}(?P<v>[^\s,;&)}}\]\"'«|>\\\0][^\s,;&)}}\]\"'«\\\0]{{0,8000}})")
 _FLAG_QUOTED: Final = re.compile(rf"{_BETWEEN}(?!-){QUOTED}", re.MULTILINE)

@@ -25,6 +25,13 @@ def _rule(needs: str, pattern: str, label: str = "") -> Rule:
     return Rule(re.compile(pattern, re.IGNORECASE | re.MULTILINE), label, tuple(needs.split("|")))
 
 
+_PREDICATE: Final = (
+    r"[a-z]+(?:ed|ing|able|ible|ory|al|ary|ent|ant|own|ten|ful|less|ect|ally)|invalid|valid|wrong|empty|missing|unset"
+    r"|secret|private|plaintext|cleartext|hidden|strong|secure|insecure|unsafe|unique|enough|default|random|obsolete"
+    r"|broken|mandatory|outdated|expire|never|blank|okay|simple|absent|public|shorter|longer|something|nothing|always|changed|online"
+)
+
+
 # `needs`: one of these words (lower case) is there.
 RULES: Final = (
     # headers
@@ -44,7 +51,10 @@ RULES: Final = (
         "://", r"(?<![A-Za-z0-9])[a-z][a-z0-9+.-]{1,20}://[^\s/:@'\"«]{0,80}:(?P<v>[^\s/'\"«]{1,200})@", "url_password"
     ),
     _rule(
-        "://", r"(?<![A-Za-z0-9])https?://(?P<v>[A-Za-z0-9_-]{20,}|(?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{12,})@", "url_token"
+        "://",
+        r"(?<![A-Za-z0-9])(?!(?:s?ftp|ssh|git|svn)(?:\+\w+)?://)[a-z][a-z0-9+.-]{1,20}://"
+        r"(?P<v>[A-Za-z0-9_-]{20,}|(?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{11,})@",
+        "url_token",
     ),
     _rule(
         "webhook|hooks.slack|api.telegram",
@@ -93,7 +103,11 @@ RULES: Final = (
         "token",
     ),
     _rule("ipmi", r"\bipmi(?:tool|power|-\w+)\b[^\n]{0,200}?[ \t]-[Pp][ \t]*[\"']?(?P<v>[^\s\"'«]+)", "password"),
-    _rule("requirepass|masterauth", r"\b(?:requirepass|masterauth)[ \t]+[\"']?(?P<v>[^\s\"'«]{4,})", "password"),
+    _rule(
+        "requirepass|masterauth|bindpw|rootpw",
+        r"\b(?:requirepass|masterauth|bindpw|rootpw)[ \t]+[\"']?(?P<v>[^\s\"'«]{4,})",
+        "password",
+    ),
     _rule(
         "pass",
         r"(?<![\w-])(?P<name>pass)[ \t]*=[ \t]*[\"']?(?P<v>(?=[^\sA-Za-z]*[A-Za-z])[^\s\"'«,;&]{4,})",
@@ -125,8 +139,8 @@ RULES: Final = (
         r"(?=[ \t]*(?:$|[|│\r]))",
     ),
     _rule(
-        "set",
-        r"\b(?:setenv|set[ \t]+-[A-Za-z]{1,4})[ \t]+(?P<name>\w{0,60}(?:key|token|secret|pass|pwd|passwd|password"
+        "set|env ",
+        r"\b(?:setenv|set[ \t]+-[A-Za-z]{1,4}|ENV)[ \t]+(?P<name>\w{0,60}(?:key|token|secret|pass|pwd|passwd|password"
         r"|credentials?|auth))[ \t]+[\"']?(?P<v>[^\s\"'«]+)",
     ),
     _rule(
@@ -140,8 +154,9 @@ RULES: Final = (
         "aws_secret",
     ),
     _rule(
-        "secret access key|secret key|access key|api key|private key",
-        r"\b(?P<name>(?:secret access|secret|access|api|private) key)[ \t]*[:=][ \t]*[\"']?(?P<v>[^\s\"'«,;]{6,})",
+        "secret access key|secret key|access key|api key|private key|fernet key|shared key",
+        r"\b(?P<name>(?:secret access|secret|access|api|private|fernet|(?:pre-?)?shared) key)"
+        r"[ \t]*[:=][ \t]*[\"']?(?P<v>[^\s\"'«,;]{6,})",
     ),
     # prompts, and what people write
     _rule(
@@ -157,10 +172,20 @@ RULES: Final = (
     ),
     _rule(
         "password|passphrase|passcode",
-        r"\b(?:password|passphrase|passcode)[ \t]+(?:(?:is|was|has been|now|changed|set|reset|to)[ \t]+){1,4}[\"'`]?"
+        r"\b(?:password|passphrase|passcode)[ \t]+(?:(?:is|was|has been|now|changed|set|reset|to):?[ \t]+){1,4}[\"'`]?"
         r"(?P<v>(?=[A-Za-z!@#$%&*_.+-]*\d|[A-Za-z\d]*[!@#$%&*+]|(?:[a-z]+-){2,}[a-z]+\b(?=[^\w-]|$))[^\s\"'`«,;]{6,})",
         "password",
     ),
+    # a plain word that ends its clause, and is not what a password may be said to be
+    _rule(
+        "password|passphrase|passcode",
+        r"\b(?:password|passphrase|passcode)[ \t]+(?:(?:for|of)[ \t]+[^\s:]{1,60}[ \t]+)?"
+        r"(?:(?:is|was)(?:[ \t]+(?:now|still|just|simply))?:?|(?:changed|set|reset)[ \t]+to:?)[ \t]+"
+        rf"(?!(?:{_PREDICATE})[\"'`]?(?:[.,;!)]?\s|[.,;!)]?$))(?P<q>[\"'`]?)(?P<v>[A-Za-z][A-Za-z0-9]{{5,40}})(?P=q)"
+        r"(?=[.,;!)]?[ \t\r]*(?:$|[,;]))",
+        "password",
+    ),
+    _rule("passphrase", r"\bpassphrase[ \t]+(?P<q>[\"'`])(?P<v>[^\"'`«\n]{6,})(?P=q)", "passphrase"),
     _rule(
         "_key|_token|_secret|_password|_passwd|_pwd",
         r"(?<![\w-])(?P<name>[A-Za-z0-9_]{0,40}_(?:key|token|secret|password|passwd|pwd))[ \t]+[\"']?"

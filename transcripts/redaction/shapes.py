@@ -8,6 +8,7 @@ from typing import Final
 SHAPES: Final = re.compile(
     r"(?<![A-Za-z0-9])(?P<v>"
     r"hf_[A-Za-z0-9]{16,}|api_org_[A-Za-z0-9]{20,}|sk-(?=[A-Za-z0-9_-]*\d)(?:proj-|ant-|or-|svcacct-|admin-)?[A-Za-z0-9_-]{12,}"
+    r"|sk-[A-Za-z0-9]{32,}"
     r"|(?:AKIA|ASIA|AROA|AIDA|ABIA|ACCA)[A-Z0-9]{16}|gh[opusr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}"
     r"|gl(?:pat|dt|rt|cbt|ptt|ft|soat)-[A-Za-z0-9_-]{16,}|xox[abeoprs]-[A-Za-z0-9-]{10,}"
     r"|xapp-[A-Za-z0-9-]{10,}|nvapi-[A-Za-z0-9_-]{16,}"

@@ -69,7 +69,7 @@ _USER: Final = re.compile(
     r"(?:(?:/home|/Users|/var/home)/|\b(?:user|username|login|owner"
     r"|logname|uname|ruser|sudo_user)['\"]?\s*[:=]\s*['\"]?|\bAccepted \w+ for "
     r"|\bsession opened for user "
-    r"|\bFailed password for (?:invalid user )?|\buid=\d+\()(?P<v>[A-Za-z_][\w.-]{0,31})",
+    r"|\bFailed password for (?:invalid user )?|\b[ug]id=\d+\()(?P<v>[A-Za-z_][\w.-]{0,31})",
     re.IGNORECASE,
 )
 _HOST_KEY: Final = re.compile(
@@ -79,6 +79,11 @@ _HOST_KEY: Final = re.compile(
 )
 _HOST_LABEL: Final = re.compile(
     r"\bhost['\"]?[ \t]*[:=][ \t]*['\"]?(?P<v>(?=[A-Za-z_]*[\d.-])[A-Za-z][\w.-]{2,})", re.IGNORECASE
+)
+_HOST_NAMED: Final = re.compile(
+    r"\b(?:node|host|peer|machine|server)[ \t]+"
+    r"(?P<v>(?:gpu|node|host|srv|server|worker|compute|dgx|hgx|box)\d{1,4}[a-z]?)(?![\w.-]*\w)",
+    re.IGNORECASE,
 )
 _RENDEZVOUS: Final = re.compile(
     r"[_-]init[_-]addr['\"]?(?:[ \t]*[:=][ \t]*|[ \t\0\n]+)['\"]?(?P<v>[A-Za-z][\w.-]{2,})(?=:\d)", re.IGNORECASE
@@ -113,6 +118,7 @@ _PATTERNS: Final = (
     ("host", _DOMAIN, 6),
     ("host", _HOST_KEY, 6),
     ("host", _HOST_LABEL, 6),
+    ("host", _HOST_NAMED, 0),
     ("host", _RENDEZVOUS, 6),
     ("host", _HOST, 0),
     ("host", _FULL_NAME, 6),
