@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tools.source.catalogue import Dynamic, Flag, FlagCatalogue
 from tools.source.launch import Launch, Problem, check_command, parse_launch
 from tools.source.renames import named_here
-from tools.source.rule_scan import Rule
+from tools.source.rule import Rule
 from tools.source.search import Hit, SearchResult
 from tools.source.source import Source, obtain
 from tools.source.store import TreeStore

@@ -20,11 +20,11 @@ from tools.source import search as searching
 from tools.source.catalogue import FlagCatalogue, dump, load
 from tools.source.modules import Modules
 from tools.source.parser_reader import read_flags
-from tools.source.rule_scan import Rule
+from tools.source.rule import Rule
 from tools.source.rules import HANDLERS, Family, Follower, about, family_of, read_under, readers, scan_handlers
 from tools.source.store import Placed
 
-FORMAT: Final = 14
+FORMAT: Final = 15
 READERS_SHOWN: Final = 8
 HANDLERS_SHOWN: Final = 10
 SECONDS: Final = 20.0

@@ -12,7 +12,7 @@ from tools.source.catalogue import Dynamic, Flag, FlagCatalogue
 from tools.source.foreign import FOREIGN
 from tools.source.later import refused_later
 from tools.source.renames import elsewhere, named_here
-from tools.source.rule_scan import CALLED, Rule
+from tools.source.rule import CALLED, Rule
 from tools.source.serve import CLI, MODEL, Front, front_of
 from tools.source.values import FILLED_LATER, range_problem, read_value, unusual, value_problem
 from tools.source.weigh import UNKNOWN, holds, value_of

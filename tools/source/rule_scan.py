@@ -7,10 +7,11 @@ One walk over each function of a file. A condition is kept as text in which a fl
 from __future__ import annotations
 
 import ast
-import re
-from dataclasses import dataclass, field, replace
-from typing import Final, Literal
+from dataclasses import dataclass, field
+from typing import Final
 
+from tools.source.reading import RECORDS, Reading
+from tools.source.rule import CallSite, Kind, Rule, joined
 from tools.source.syntax import (
     callee_of,
     denied,
@@ -23,56 +24,16 @@ from tools.source.syntax import (
     registered_for,
 )
 
-Kind = Literal["raise", "assert", "warn", "override"]
-RECORDS: Final = frozenset({"server_args", "args", "cfg", "sa", "serverargs", "self_args", "params"})
 LOGS: Final = frozenset(
     {"warning", "warn", "warning_once", "warn_once", "print_deprecated_warning", "print_warning_once"}
 )
 SEVERE_LOGS: Final = frozenset({"error", "critical"})
 HOOKS: Final = "srt/arg_groups/"
 RESOLVES: Final = ("declare", "override", "setdefault")
+SETTERS: Final = ("set_field", "replace")
 TEXT_LIMIT: Final = 400
 GUARDS_SHOWN: Final = 4
 TERMS_LIMIT: Final = 6
-CALLERS_LIMIT: Final = 6
-CALLED: Final = "_is_called"
-ENTRIES: Final = frozenset({"run_resolution_pipeline", "resolve_once", "check_server_args", "prepare_server_args"})
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """One thing the code does about flags.
-
-    `conditions` are expressions that all hold when it happens (empty: always); `flags` the destinations it depends on
-    or changes; `sets` what an override changes; `terms` spell out the local names in the condition. `quote` is the line
-    `line` of `path`, blanks at the ends removed.
-    """
-
-    kind: Kind
-    condition: str
-    effect: str
-    flags: tuple[str, ...]
-    path: str
-    line: int
-    quote: str
-    conditions: tuple[str, ...] = ()
-    sets: tuple[str, ...] = ()
-    where: str = ""
-    terms: tuple[str, ...] = ()
-
-    @property
-    def at(self) -> str:
-        return f"{self.path}:{self.line}"
-
-
-@dataclass(frozen=True, slots=True)
-class CallSite:
-    """One call of a function of the handlers, and what must hold for it to happen."""
-
-    callee: str
-    caller: str
-    conditions: tuple[str, ...]
-    flags: tuple[str, ...]
 
 
 @dataclass(slots=True)
@@ -122,17 +83,16 @@ class Scanner:
         self.lines = lines
         self.names = names
         self.record_class = record_class
-        self._own = False
+        self.reading = Reading(names, outside=outside)
         self.carried: dict[str, set[str]] = {}
         self._constants: dict[str, ast.expr] = {}
         self.rules: list[Rule] = []
         self.calls: list[CallSite] = []
-        self._texts: dict[int, tuple[ast.AST, str]] = {}
 
     def scan(self, tree: ast.Module) -> list[Rule]:
         """Every rule of the file, in the order of its lines."""
         if self.outside:
-            self.copied = self._copied(tree)
+            self.copied = self.reading.copied(tree)
         for node in tree.body:
             match node:
                 case ast.Assign(targets=[ast.Name(id=name)], value=value) if name.isupper():
@@ -146,6 +106,7 @@ class Scanner:
         `carried` afterwards holds the attributes of its object that do so too.
         """
         self.rules = []
+        self.reading.enter(node, own=False)
         place = _Place(node.name, local=dict(tainted))
         self._body(node.body, place)
         self.carried = {name: flags for name, flags in place.local.items() if name.startswith("self.") and flags}
@@ -156,21 +117,10 @@ class Scanner:
             for inner in node.body:
                 self._definition(inner, own=node.name == self.record_class)
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            self._own = own
+            self.reading.enter(node, own=own)
             if any("register" in dotted(callee_of(each)) for each in node.decorator_list):
                 self.calls.append(CallSite(node.name, "__registry__", (), ()))
             self._body(node.body, _Place(node.name, registered_for(node), local=dict(self.copied)))
-
-    def _copied(self, tree: ast.Module) -> dict[str, set[str]]:
-        """Attributes of `self` that are given a flag's value as it is, anywhere in the file."""
-        found: dict[str, set[str]] = {}
-        for node in ast.walk(tree):
-            match node:
-                case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)], value=value):
-                    flag = self._flag(value)
-                    if flag is not None:
-                        found.setdefault(f"self.{name}", set()).add(flag)
-        return found
 
     def _body(self, body: list[ast.stmt], place: _Place) -> None:
         start = len(self.rules)
@@ -179,7 +129,7 @@ class Scanner:
             if isinstance(statement, ast.If) and not statement.orelse and leaves(statement.body):
                 after = place.past(statement.test)
                 place.guards, place.denials = after.guards, after.denials
-        self.rules[start:] = _joined(self.rules[start:])
+        self.rules[start:] = joined(self.rules[start:])
 
     def _statement(self, statement: ast.stmt, place: _Place) -> None:
         if not self.outside:
@@ -192,7 +142,7 @@ class Scanner:
                 self._add("raise", message_of(error), statement, place)
             case ast.Assert(test=test, msg=message):
                 broken = place.under(denied(test))
-                self._add("assert", message_of(message) or f"{self.text(test)} must hold", statement, broken)
+                self._add("assert", message_of(message) or f"{self.reading.text(test)} must hold", statement, broken)
             case ast.Return(value=ast.Dict() as table):
                 self._table(table, statement, place)
             case ast.Assign(targets=targets, value=value):
@@ -238,8 +188,8 @@ class Scanner:
     def _note_call(self, callee: str, place: _Place) -> None:
         flags: set[str] = set()
         for guard in place.guards:
-            flags |= self.flags_in(guard, place.local)
-        conditions = tuple(self.text(guard) for guard in place.guards)
+            flags |= self.reading.flags_in(guard, place.local)
+        conditions = tuple(self.reading.text(guard) for guard in place.guards)
         self.calls.append(CallSite(callee, place.function, conditions, tuple(sorted(flags))))
 
     def _assignment(self, target: ast.expr, value: ast.expr, statement: ast.stmt, place: _Place) -> None:
@@ -247,19 +197,19 @@ class Scanner:
             for each, part in zip(target.elts, parts_of(value, len(target.elts)), strict=True):
                 self._assignment(each, part, statement, place)
             return
-        changed = self._flag(target)
+        changed = self.reading.flag(target)
         if changed is None and isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant):
             key = target.slice.value
             known = isinstance(key, str) and key in self.names and isinstance(target.value, ast.Name)
             changed = str(key) if known else None
         if changed is None and self.outside:
             changed = self._made_of_itself(target, value, place)
-        if changed is not None and self.text(value) != changed:
-            self._add("override", f"{changed} = {self.text(value)}", statement, place, (changed,), value)
+        if changed is not None and self.reading.text(value) != changed:
+            self._add("override", f"{changed} = {self.reading.text(value)}", statement, place, (changed,), value)
         name = dotted(target)
         if name:
             before = place.local.get(name, set()) if place.guards else set()
-            place.local[name] = self.flags_in(value, place.local) | before
+            place.local[name] = self.reading.flags_in(value, place.local) | before
             place.defined[name] = value
 
     def _made_of_itself(self, target: ast.expr, value: ast.expr, place: _Place) -> str | None:
@@ -269,7 +219,7 @@ class Scanner:
         match target:
             case ast.Attribute(value=ast.Name(id="self"), attr=name) if "_" in name and name in self.names:
                 kept = name in self.copied.get(f"self.{name}", set()) and bool(place.guards)
-                if self._flag(value) is None and (kept or name in self.flags_in(value, place.local)):
+                if self.reading.flag(value) is None and (kept or name in self.reading.flags_in(value, place.local)):
                     return name
         return None
 
@@ -281,7 +231,7 @@ class Scanner:
             if isinstance(key, ast.Constant) and isinstance(key.value, str) and key.value in self.names
         }
         if pairs and len(pairs) == len(table.keys) and self.path.startswith(HOOKS):
-            effect = ", ".join(f"{name} = {self.text(value)}" for name, value in pairs.items())
+            effect = ", ".join(f"{name} = {self.reading.text(value)}" for name, value in pairs.items())
             self._add("override", effect, statement, place, tuple(pairs), ast.Tuple([*pairs.values()], ast.Load()))
 
     def _call_rules(self, value: ast.expr, statement: ast.stmt, place: _Place) -> None:
@@ -290,10 +240,10 @@ class Scanner:
         name = value.func.attr if isinstance(value.func, ast.Attribute) else dotted(value.func)
         if name in LOGS or name in SEVERE_LOGS:
             self._add("warn", message_of(value), statement, place)
-        elif any(word in name for word in RESOLVES) or name in ("set_field", "replace"):
+        elif any(word in name for word in RESOLVES) or name in SETTERS or (name == "update" and not self.outside):
             given = [each for each in value.keywords if each.arg in self.names]
             if given:
-                effect = ", ".join(f"{each.arg} = {self.text(each.value)}" for each in given)
+                effect = ", ".join(f"{each.arg} = {self.reading.text(each.value)}" for each in given)
                 changed = tuple(str(each.arg) for each in given)
                 parts = ast.Tuple([each.value for each in given], ast.Load())
                 self._add("override", effect, statement, place, changed, parts)
@@ -309,24 +259,24 @@ class Scanner:
     ) -> None:
         flags: set[str] = set(sets)
         for guard in place.guards:
-            flags |= self.flags_in(guard, place.local)
+            flags |= self.reading.flags_in(guard, place.local)
         if value is not None:
-            flags |= self.flags_in(value, place.local)
-        if kind in ("raise", "warn"):
-            flags |= {name for name in self._named_in(effect) if flags or name}
+            flags |= self.reading.flags_in(value, place.local)
+        if kind != "override":
+            flags |= self.reading.named_in(effect)
         if not flags:
             return
         shown = [guard for guard in place.guards if self._tells(guard, place)][-GUARDS_SHOWN:]
         self.rules.append(
             Rule(
                 kind=kind,
-                condition=_cut(" and ".join(_bracketed(self.text(guard)) for guard in shown)),
+                condition=_cut(" and ".join(_bracketed(self.reading.text(guard)) for guard in shown)),
                 effect=_cut(effect),
                 flags=tuple(sorted(flags)),
                 path=self.path,
                 line=statement.lineno,
                 quote=self.lines[statement.lineno - 1].strip() if statement.lineno <= len(self.lines) else "",
-                conditions=tuple(self.text(guard) for guard in place.guards),
+                conditions=tuple(self.reading.text(guard) for guard in place.guards),
                 sets=sets,
                 where=place.function,
                 terms=tuple(self._terms(shown, place)),
@@ -341,7 +291,7 @@ class Scanner:
             case ast.Compare(ops=[ast.Eq() | ast.In() | ast.Is()]):  # what is left after `if x != …: return`
                 return True
         calls = any(isinstance(each, ast.Call) for each in ast.walk(guard))
-        return not calls and bool(self.flags_in(guard, {}))
+        return not calls and bool(self.reading.flags_in(guard, {}))
 
     def _terms(self, guards: list[ast.expr], place: _Place) -> list[str]:
         """`name = expression` for the local names in conditions, and for those in these."""
@@ -352,61 +302,9 @@ class Scanner:
             spelled = name.rpartition(".")[2]
             value = place.defined.get(name) or self._constants.get(name)
             if value is not None and name not in found and spelled not in self.names and name not in RECORDS:
-                found[name] = _cut(f"{name} = {self.text(value)}")
+                found[name] = _cut(f"{name} = {self.reading.text(value)}")
                 pending += locals_in(value)
         return list(found.values())
-
-    def _named_in(self, text: str) -> set[str]:
-        """Flags that a message spells out."""
-        words = {word.strip("`'\".,:;()[]=").lstrip("-").replace("-", "_") for word in text.split()}
-        return {word for word in words if "_" in word and word in self.names}
-
-    def flags_in(self, node: ast.AST, local: dict[str, set[str]]) -> set[str]:
-        """The destinations that an expression depends on, through local names as well."""
-        found: set[str] = set()
-        for each in ast.walk(node):
-            name = self._flag(each)
-            if name is not None:
-                found.add(name)
-            found |= local.get(dotted(each), set())
-        return found
-
-    def _flag(self, node: ast.AST) -> str | None:
-        """The destination that `record.name` stands for; None for anything else."""
-        if not isinstance(node, ast.Attribute) or node.attr not in self.names:
-            return None
-        receiver = node.value
-        if isinstance(receiver, ast.Name):
-            record = receiver.id in RECORDS or (receiver.id == "self" and self._own)
-            return node.attr if record or (receiver.id != "self" and node.attr.count("_") >= 1) else None
-        if isinstance(receiver, ast.Attribute) and receiver.attr in RECORDS:
-            return node.attr
-        if isinstance(receiver, ast.Attribute) and self.outside and dotted(receiver).startswith("self."):
-            return node.attr if "_" in node.attr else None
-        if isinstance(receiver, ast.Call) and dotted(receiver.func).startswith("get_"):
-            return node.attr
-        return None
-
-    def text(self, node: ast.AST) -> str:
-        """An expression on one line, flags by their bare destination."""
-        kept = self._texts.get(id(node))
-        if kept is None:
-            kept = self._texts[id(node)] = (node, self._written(node))  # holds the node, so that its id stays its own
-        return kept[1]
-
-    def _written(self, node: ast.AST) -> str:
-        try:
-            text = " ".join(ast.unparse(node).split())
-        except (RecursionError, ValueError):
-            return "..."
-        spelled = {
-            each.attr: ast.unparse(each)
-            for each in ast.walk(node)
-            if isinstance(each, ast.Attribute) and self._flag(each)
-        }
-        for name, full in spelled.items():
-            text = re.sub(rf"(?<![\w.]){re.escape(full)}(?!\w)", name, text)
-        return text
 
 
 def _cut(text: str) -> str:
@@ -415,55 +313,3 @@ def _cut(text: str) -> str:
 
 def _bracketed(text: str) -> str:
     return f"({text})" if " or " in text and not text.startswith("not ") else text
-
-
-def _joined(rules: list[Rule]) -> list[Rule]:
-    """Overrides and the warning that announces them, from one block, as one rule."""
-    out: list[Rule] = []
-    for rule in rules:
-        last = out[-1] if out else None
-        if last is not None and last.conditions == rule.conditions and last.where == rule.where:
-            change, said = (rule, last) if rule.kind == "override" else (last, rule)
-            if {last.kind, rule.kind} == {"warn", "override"} and not change.effect.endswith('"'):
-                out[-1] = _merged(change, said)
-                continue
-        out.append(rule)
-    return out
-
-
-def reached(rules: list[Rule], calls: list[CallSite]) -> list[Rule]:
-    """Rules with the conditions under which their function is called at all, where it has one caller only."""
-    sites: dict[str, list[CallSite]] = {}
-    for call in calls:
-        if call.callee != call.caller:
-            sites.setdefault(call.callee, []).append(call)
-    return [_called(rule, sites) for rule in rules]
-
-
-def _called(rule: Rule, sites: dict[str, list[CallSite]]) -> Rule:
-    outer: tuple[str, ...] = ()
-    flags: set[str] = set(rule.flags)
-    name = rule.where
-    for _ in range(CALLERS_LIMIT):
-        if name.startswith("__") or name in ENTRIES:
-            break
-        found = sites.get(name, [])
-        if not found or (len(found) > 1 and all(site.conditions for site in found)):
-            outer = (f"{name}{CALLED}", *outer)  # from a table, or by one of several: not to be weighed
-            break
-        if len(found) > 1:
-            break
-        outer = (*found[0].conditions, *outer)
-        flags |= set(found[0].flags) if rule.kind != "warn" else set()
-        name = found[0].caller
-    if not outer:
-        return rule
-    return replace(rule, conditions=(*outer, *rule.conditions), flags=tuple(sorted(flags)))
-
-
-def _merged(change: Rule, said: Rule) -> Rule:
-    flags = tuple(sorted({*change.flags, *said.flags}))
-    return Rule(
-        "override", change.condition, f'{change.effect}; says "{said.effect}"', flags, change.path, change.line,
-        change.quote, change.conditions, change.sets, change.where, change.terms,
-    )  # fmt: skip

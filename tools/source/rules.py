@@ -16,7 +16,8 @@ from tools.source.annotated import record_fields
 from tools.source.catalogue import Flag, FlagCatalogue
 from tools.source.folding import Folder, Unfoldable
 from tools.source.modules import ClassRef, Module, Modules, Scope
-from tools.source.rule_scan import CallSite, Rule, Scanner, reached
+from tools.source.rule import CallSite, Rule, reached
+from tools.source.rule_scan import Scanner
 from tools.source.syntax import functions
 
 HANDLERS: Final = ("srt/server_args.py", "srt/arg_groups/")
@@ -193,7 +194,7 @@ class Follower:
             ]
             carried: dict[int | str, set[str]] = {}
             for place, value in handed:
-                flags = scanner.flags_in(value, scanner.copied) & self._family.all
+                flags = scanner.reading.flags_in(value, scanner.copied) & self._family.all
                 if flags and not isinstance(value, ast.Lambda):
                     carried[place] = flags
             if carried:

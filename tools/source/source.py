@@ -17,7 +17,7 @@ from tools.source.catalogue import FlagCatalogue
 from tools.source.errors import PathError
 from tools.source.globs import select
 from tools.source.knowledge import Knowledge
-from tools.source.rule_scan import Rule
+from tools.source.rule import Rule
 from tools.source.rules import Family
 from tools.source.search import LIMIT, SECONDS, SearchResult
 from tools.source.store import Origin, Placed, TreeStore

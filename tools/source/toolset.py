@@ -16,7 +16,7 @@ from pydantic import Field
 from tools.source.catalogue import Dynamic, Flag
 from tools.source.errors import PathError, PatternError, UnknownFlag
 from tools.source.renames import matching
-from tools.source.rule_scan import Rule
+from tools.source.rule import Rule
 from tools.source.rules import Family
 from tools.source.search import SearchResult
 from tools.source.source import Source

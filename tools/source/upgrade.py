@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tools.source.catalogue import Dynamic, Flag, FlagCatalogue
 from tools.source.launch import Launch, Problem, check, parse_launch, values_of
-from tools.source.rule_scan import Rule
+from tools.source.rule import Rule
 from tools.source.weigh import UNKNOWN, holds, value_of
 
 if TYPE_CHECKING:

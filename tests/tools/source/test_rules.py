@@ -48,6 +48,25 @@ def test_rules_are_found_where_a_value_ends_up(version: str, flag: str, kind: st
     assert all(tree(version).check_citation(rule.path, rule.line, rule.quote) for rule in found)
 
 
+@pytest.mark.parametrize(
+    ("version", "flag", "kind", "words", "path"),
+    [  # a view of the record, an attribute asked for by its name, what a hook adds to its overrides
+        ("0.5.16", "mem-fraction-static", "override", "'aiter' and model_config.context_len > 8192", "server_args"),
+        ("0.5.16", "attention-backend", "assert", "not supported with Flex Attention", "server_args"),
+        ("0.5.16", "disable-radix-cache", "override", "attention_backend == 'dual_chunk_flash_attn'", "server_args"),
+        ("0.5.23", "tp-size", "raise", "tp_size != 1 or pp_size != 1 or dp_size != 1", "arg_groups/validation_hook"),
+        ("0.5.23", "page-size", "override", "page_size = 128", "arg_groups/model_overrides/minimax_m3"),
+    ],
+)
+def test_a_value_is_known_however_the_record_is_asked(
+    version: str, flag: str, kind: str, words: str, path: str
+) -> None:
+    rules = [rule for rule in tree(version).rules(flag) if (rule.kind, rule.path) == (kind, f"srt/{path}.py")]
+    (found, *_) = [rule for rule in rules if words in f"{rule.condition} {rule.effect}"]
+    assert flag.replace("-", "_") in found.flags
+    assert tree(version).check_citation(found.path, found.line, found.quote)
+
+
 def test_what_an_object_makes_of_a_flags_value_is_an_override() -> None:
     (made,) = [
         rule

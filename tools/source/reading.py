@@ -1,0 +1,117 @@
+"""Which flags an expression of the code reads: the record of all values, what stands for it, and its attributes.
+
+A flag's value is `record.name`, `resolved_view(record).name`, `getattr(record, "name", default)`, or the attribute of
+another object that is called as no other thing is.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import Final
+
+from tools.source.syntax import dotted
+
+RECORDS: Final = frozenset({"server_args", "args", "cfg", "sa", "serverargs", "self_args", "params"})
+VIEWS: Final = ("view", "copy", "replace")
+
+
+class Reading:
+    """Reads the expressions of one file. `names` are destinations and record fields.
+
+    `outside` tells that the file is no handler: objects there keep a flag's value under its own name
+    (`self.page_size`, `self.model_runner.page_size`).
+    """
+
+    def __init__(self, names: frozenset[str], *, outside: bool) -> None:
+        self.names = names
+        self.outside = outside
+        self._own = False
+        self._records = RECORDS
+        self._texts: dict[int, tuple[ast.AST, str]] = {}
+
+    def enter(self, function: ast.FunctionDef | ast.AsyncFunctionDef, *, own: bool) -> None:
+        """Read a function from here on; `own`: `self` is the record there."""
+        self._own, self._records = own, RECORDS
+        for node in ast.walk(function):
+            match node:
+                case ast.Assign(targets=[ast.Name(id=name)], value=value) if self._is_record(value):
+                    self._records |= {name}
+
+    def _is_record(self, node: ast.AST) -> bool:
+        """Whether an expression is the record of all values, or a view of it."""
+        match node:
+            case ast.Name(id="self"):
+                return self._own
+            case ast.Name(id=name):
+                return name in self._records
+            case ast.Attribute(attr=name):
+                return name in RECORDS
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[first, *_]):
+                return name.lower().endswith(VIEWS) and self._is_record(first)
+        return False
+
+    def flag(self, node: ast.AST) -> str | None:
+        """The destination whose value an expression is; None for anything else."""
+        match node:
+            case ast.Attribute(value=receiver, attr=name) if name in self.names:
+                return name if self._has(receiver, name) else None
+            case ast.Call(func=ast.Name(id="getattr"), args=[receiver, ast.Constant(value=str(name)), *_]):
+                return name if name in self.names and self._is_record(receiver) else None
+        return None
+
+    def _has(self, receiver: ast.expr, name: str) -> bool:
+        """Whether what an object keeps under the name of a flag is its value."""
+        if self._is_record(receiver):
+            return True
+        match receiver:
+            case ast.Name(id=holder):
+                return holder != "self" and "_" in name
+            case ast.Attribute():
+                return self.outside and "_" in name and dotted(receiver).startswith("self.")
+            case ast.Call(func=func):
+                return dotted(func).startswith("get_")
+        return False
+
+    def flags_in(self, node: ast.AST, local: dict[str, set[str]]) -> set[str]:
+        """The destinations that an expression depends on, through local names as well."""
+        found: set[str] = set()
+        for each in ast.walk(node):
+            name = self.flag(each)
+            if name is not None:
+                found.add(name)
+            found |= local.get(dotted(each), set())
+        return found
+
+    def copied(self, tree: ast.Module) -> dict[str, set[str]]:
+        """Attributes of `self` that are given a flag's value as it is, anywhere in the file."""
+        found: dict[str, set[str]] = {}
+        for node in ast.walk(tree):
+            match node:
+                case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)], value=value):
+                    flag = self.flag(value)
+                    if flag is not None:
+                        found.setdefault(f"self.{name}", set()).add(flag)
+        return found
+
+    def named_in(self, text: str) -> set[str]:
+        """Flags that a message spells out."""
+        words = {word.strip("`'\".,:;()[]=").lstrip("-").replace("-", "_") for word in text.split()}
+        return {word for word in words if "_" in word and word in self.names}
+
+    def text(self, node: ast.AST) -> str:
+        """An expression on one line, flags by their bare destination."""
+        kept = self._texts.get(id(node))
+        if kept is None:
+            kept = self._texts[id(node)] = (node, self._written(node))  # holds the node, so that its id stays its own
+        return kept[1]
+
+    def _written(self, node: ast.AST) -> str:
+        try:
+            text = " ".join(ast.unparse(node).split())
+        except (RecursionError, ValueError):
+            return "..."
+        spelled = {ast.unparse(each): name for each in ast.walk(node) if (name := self.flag(each)) is not None}
+        for full, name in spelled.items():
+            text = re.sub(rf"(?<![\w.]){re.escape(full)}(?!\w)", name, text)
+        return text
