@@ -12,6 +12,10 @@ from typing import Final
 
 from tools.capacity import versions
 from tools.capacity.deployment import Deployment
+from tools.capacity.sums import GIB
+
+_EMBEDDING_BYTES: Final = 2.0
+_WORTH_SAYING_GIB: Final = 0.1
 
 # The first release whose class attends in groups.
 _SINCE: Final[Mapping[str, str]] = MappingProxyType(
@@ -121,3 +125,16 @@ def attention_dp_unknown(server: Deployment) -> str:
         return ""
     name = model_class(server) or "the model's class, which no line names,"
     return f"whether {name} has DP attention is not known: its file in srt/models of {server.version or 'SGLang'} tells"
+
+
+def embedding_repeated(server: Deployment, dp: int) -> str:
+    """What `dp` groups take for the embedding, which is divided among the ranks of a group only; empty below 0.1 GiB.
+
+    The LM head stays divided over all ranks, save with --enable-dp-lm-head.
+    """
+    shape = server.shape
+    if shape is None:
+        return ""
+    together = 1 if versions.embedding_stands_whole(server.version) else max(1, server.tp // dp)
+    more = shape.vocabulary * shape.hidden * _EMBEDDING_BYTES * (1 / together - 1 / server.attn_tp) / GIB
+    return f", nor {more:.1f} GiB more of each GPU for the embedding" if more >= _WORTH_SAYING_GIB else ""

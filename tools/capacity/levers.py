@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from tools.capacity import versions
-from tools.capacity.attention_dp import attention_dp_unknown, has_attention_dp
+from tools.capacity.attention_dp import attention_dp_unknown, embedding_repeated, has_attention_dp
 from tools.capacity.budget import (
     HEADROOM_FLOOR_GIB,
     fraction_sum,
@@ -182,7 +182,7 @@ class Catalogue:
             changes,
             lambda settings: replace(settings, dp=dp),
             "one request is limited to one rank's pool, prefixes are cached per rank, a lone request gets slower; "
-            "padding of DP batches is not in this sum",
+            f"padding of DP batches is not in this sum{embedding_repeated(self._server, dp)}",
             attention_dp_unknown(self._server),
             uncertain=has_attention_dp(self._server) is None,
         )

@@ -43,6 +43,14 @@ def has_attention_dp_flag(version: str) -> bool:
     return at_least(version, "0.5.22")
 
 
+def embedding_stands_whole(version: str) -> bool:
+    """Under DP attention each rank holds the whole embedding; since, its attention group does.
+
+    0.5.7 srt/models/deepseek_v2.py:3039 against 0.5.8 :2520, and the other models alike.
+    """
+    return not at_least(version, "0.5.8")
+
+
 def old_dsa_divisor(version: str) -> bool:
     """The FP8 budget of a sparse-indexer model divides by 576 bytes per layer while the pool stores 656."""
     return not at_least(version, "0.5.17")
