@@ -147,7 +147,7 @@ def _gpus(case: Case) -> list[Json]:
             (str(fact.value), memory),
             {"name": fact.value, "count": 0, "memory_mib": int(memory), "from": fact.source.partition(":")[0]},
         )
-        row["count"] += 1
+        row["count"] += int(case.facts.number("gpu_count") or 1) if not fact.scope else 1
     return list(groups.values())
 
 

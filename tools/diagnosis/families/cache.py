@@ -353,6 +353,7 @@ ENTRIES = (
             Clue(4, both(SWA, _MISSES), "prefixes are not found on a model with a window pool"),
             Clue(2, both(SWA, above("usage_max", 0.9, "swa")), "the window pool is full"),
             Clue(2, both(SWA, symptom("hits_in_steps")), "hits are all or nothing"),
+            Clue(2, both(SWA, fact("equal_prompts_missed")), "prompts of one length find nothing, others all"),
         ),
         against=(
             Clue(2, symptom("input_refused", "chunks_cut"), "inputs are refused or cut"),

@@ -33,6 +33,9 @@ def _host(
     return plan(Proposal("host", "set", flag_, None, to, "", why), never=never, alternatives=alternatives)
 
 
+_SHM = "/dev/shm"  # noqa: S108  (a mount point that is looked at)
+
+
 def _shm(_view: View) -> Actions:
     return plan(
         Proposal(
@@ -194,6 +197,7 @@ ENTRIES = (
         for_=(
             Clue(6, said("nccl_shm", "shm_full"), "a segment in /dev/shm could not be made"),
             Clue(2, symptom("shm"), "shared memory is named"),
+            Clue(4, both(above("disk_used_share", 0.95, _SHM), lacks(said("nccl_shm", "shm_full"))), "it is full"),
         ),
         settle=Question("How large is /dev/shm?", "df -h /dev/shm"),
         act=_shm,

@@ -141,7 +141,7 @@ ENTRIES = (
             Clue(1.5, both(SWA, either(WAITING, THROWN_BACK)), "requests wait or are thrown back"),
         ),
         against=(
-            Clue(2, symptom("hit_rate_low", "forgets_conversations"), "what suffers is reuse"),
+            Clue(2, symptom("hit_rate_low", "forgets_conversations", "hits_in_steps"), "what suffers is reuse"),
             Clue(3, window_below_chunk, "the window pool cuts chunks"),
             Clue(3, symptom("chunks_cut"), "chunks are cut"),
             Clue(3, said("crash_after_retraction"), "it crashes rather than refuses"),

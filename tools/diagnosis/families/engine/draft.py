@@ -89,10 +89,10 @@ def _target_named_twice(view: View) -> Seen | None:
     return Seen(f"{path} twice", view.flag_sources("--speculative-draft-model-path"), "typed")
 
 
-# Classes of draft heads, and families whose checkpoints carry one (sglang 0.5.9 srt/configs/model_config.py).
+# Classes of draft heads, and families whose checkpoints carry one (sglang 0.5.23 srt/configs/model_config.py).
 _HEAD_CLASS = re.compile(r"nextn|mtp|eagle|dspark|dflash", re.IGNORECASE)
 _BUILT_IN = re.compile(
-    r"deepseek-?(?:v3|v4|r1)|glm-?(?:4\.[5-9]|5)|mimo|qwen3[-_]?next|qwen3\.[5-9]|ernie|longcat|minimax|nemotron|mtp",
+    r"deepseek-?(?:v3|v4|r1)|glm-?(?:4\.[5-9]|5)|mimo|qwen3[-_]?next|qwen3\.[5-9]|ernie|longcat|minimax|nemotron|bailing|(?<![a-z])[lr]ing-|k-exaone|exaone-?moe|step-?3[.p]5|mtp",
     re.IGNORECASE,
 )
 _WHOLE_MODEL = either(_draft_share, _same_class, _target_named_twice)

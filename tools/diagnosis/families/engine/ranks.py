@@ -200,17 +200,42 @@ def _imbalance(view: View) -> Actions:
     )
     if _cards_differ(view):
         why = "the cards differ by build, so no process can be moved; the pool then follows the smaller card"
-        if view.before(0, 5, 7):
-            change = Proposal("env", "set", "SGL_DISABLE_TP_MEMORY_INBALANCE_CHECK", None, "1", "", why)
-        else:  # sglang 0.5.7 srt/environ.py turned the switch round
-            change = Proposal("env", "set", "SGLANG_ENABLE_TP_MEMORY_INBALANCE_CHECK", None, "0", "", why)
-        return plan(change, never=never, alternatives=(("cards of one size", "then nothing of the larger is idle"),))
+        alternatives = (("cards of one size", "then nothing of the larger is idle"),)
+        return plan(_unchecked(view, why), never=never, alternatives=alternatives)
     why = "one GPU has less free memory than the others before the load; find who holds it (nvidia-smi)"
-    return plan(
-        Proposal("host", "set", "other processes on the GPUs", None, "stopped", "", why),
-        never=(*never, ("set", "SGL_DISABLE_TP_MEMORY_INBALANCE_CHECK", "the fullest GPU still runs out")),
-        alternatives=(("--base-gpu-id or CUDA_VISIBLE_DEVICES", "start on GPUs that are free"),),
+    others = Proposal("host", "set", "other processes on the GPUs", None, "stopped", "", why)
+    if _all_taken(view):
+        stays = "or, where they must stay (a desktop), start without the check; the pool then follows the fullest GPU"
+        return plan(others, _unchecked(view, stays), never=never)
+    elsewhere = Proposal(
+        "env",
+        "set",
+        "CUDA_VISIBLE_DEVICES",
+        view.env("CUDA_VISIBLE_DEVICES") or None,
+        "the GPUs that nothing else uses",
+        "",
+        "or start on other GPUs, where the host has more than the server takes",
     )
+    return plan(
+        others,
+        elsewhere,
+        never=(*never, ("set", "SGL_DISABLE_TP_MEMORY_INBALANCE_CHECK", "the fullest GPU still runs out")),
+        alternatives=(("--base-gpu-id", "skips the first GPUs, where they are the ones in use"),),
+    )
+
+
+def _unchecked(view: View, why: str) -> Proposal:
+    """Every rank takes the smallest pool of all ranks, so the check guards nothing that the sizing does not."""
+    if view.before(0, 5, 7):
+        return Proposal("env", "set", "SGL_DISABLE_TP_MEMORY_INBALANCE_CHECK", None, "1", "", why)
+    # sglang 0.5.7 srt/environ.py turned the switch round
+    return Proposal("env", "set", "SGLANG_ENABLE_TP_MEMORY_INBALANCE_CHECK", None, "0", "", why)
+
+
+def _all_taken(view: View) -> bool:
+    """The server takes as many GPUs as the host is seen or said to have."""
+    cards = view.number("gpu_count")
+    return cards is not None and cards <= (view.value("--tp-size") or 1) * (view.value("--pp-size") or 1)
 
 
 def _cards_differ(view: View) -> Seen | None:

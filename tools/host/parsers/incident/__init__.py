@@ -46,11 +46,17 @@ _PRINTED = re.compile(r"error|unrecognized|ambiguous|invalid|warning|deprecated|
 
 
 def _brought(text: str) -> bool:
-    """Whether every line names options, or notes the box: nothing that a machine has printed."""
+    """Whether every line is of options, or notes the box: nothing that a machine has printed or a run has shown."""
     return all(
-        not line.strip() or box.noted(line) or (_OPTION.search(line) and not _PRINTED.search(line))
+        not line.strip() or box.noted(line) or (_of_options(line) and not _PRINTED.search(line))
         for line in text.split("\n")
     )
+
+
+def _of_options(line: str) -> bool:
+    """Whether options and their values make up a good part of a line; a sentence only mentions one."""
+    options = len(_OPTION.findall(line))
+    return options > 0 and len(line.split()) < 8 * options
 
 
 def parse_text(evidence: Evidence) -> tuple[Fact, ...]:
@@ -82,4 +88,6 @@ def parse_text(evidence: Evidence) -> tuple[Fact, ...]:
         launch.read(page, evidence.text, options=pasted)
     if pasted and prose:
         box.read(page, lines)
+    if grade == "claimed" and prose:
+        box.read_prose(page, lines, grade)
     return tuple(dict.fromkeys(page.facts))

@@ -1,4 +1,4 @@
-"""What an operator notes of the box: `GPU: 8x H200 (~140 GB usable each)`, `Model: …`, `SGLang version: 0.5.9`."""
+"""What an operator says of the box: `GPU: 8x H200 (~140 GB usable each)`, `SGLang version: 0.5.9`, `on two 4090s`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tools.host.parsers.page import Page
+from transcripts.facts import Grade
 
 _NOTE: Final = re.compile(
     r"\s*(?:[-*] +)?\W{0,2}"
@@ -15,7 +16,26 @@ _NOTE: Final = re.compile(
     re.I,
 )
 _VERSION: Final = re.compile(r"(?<![\d.])v?(\d+\.\d+\.\d+(?:\.?post\d+|rc\d+)?)(?![\w.]*\d)")
-_COUNT: Final = re.compile(r"\b(\d+) ?[x×*] ?(?=[A-Z])", re.I)
+_COUNT: Final = re.compile(r"\b(\d+) ?[x×*] ?(?=[A-Z\d])", re.I)
+_UNSAID: Final = re.compile(r"(?:not (?:stated|known|given|said)|unknown|unspecified|n/?a|none|tbd|-+|\?+)\W*", re.I)
+# Names of GPUs as sentences have them, with how many: `four L40S`, `8x H200`, `2 RTX 4090`, `a single MI300X`.
+_COUNTS: Final = {
+    **dict.fromkeys(("a", "an", "one", "single"), 1),
+    **dict.fromkeys(("two", "dual"), 2),
+    **dict.fromkeys(("four", "quad"), 4),
+    "three": 3,
+    "six": 6,
+    "eight": 8,
+    "sixteen": 16,
+}
+_CARD: Final = re.compile(
+    rf"(?<![\w/.-])(?:(?P<count>\d{{1,3}}) ?(?:[x×*] ?)?|(?P<word>{'|'.join(_COUNTS)})[ -])?"
+    r"(?:nvidia |amd |instinct |radeon |geforce |tesla )*"
+    r"(?P<name>rtx pro \d000|rtx a?\d000(?: ada)?|rtx ?\d0[5-9]0(?: ?ti)?|[345]0[6-9]0(?: ?ti)?|a10g?|a[348]0"
+    r"|[av][18]00|a6000|l40?s?|t4|h20|[hb][1238]00|gh200|gb10|g?b[23]00|dgx spark|jetson (?:thor|orin)"
+    r"|mi2[15]0x?|mi3[0-5][05]x?|r9700)s?(?![\w/]|[.-]\w)",
+    re.I,
+)
 _SIZE: Final = re.compile(r"(\d+(?:\.\d+)?) ?G(?:i?B)?\b", re.I)
 # Words for a GPU's generation and its compute capability, where the number itself is not given.
 _GENERATIONS: Final = (
@@ -50,8 +70,27 @@ def read(page: Page, lines: Sequence[str]) -> None:
             _gpus(page, value, number)
 
 
+def read_prose(page: Page, lines: Sequence[str], grade: Grade) -> None:
+    """The one kind of GPU that sentences name: `B300 recipe on our H20` names two, and decides nothing."""
+    short = [(number, line) for number, line in enumerate(lines, 1) if len(line) <= 1000]
+    named = [(number, found) for number, line in short for found in _CARD.finditer(line)]
+    if len({re.sub(r"\W|rtx", "", found["name"].lower()) for _, found in named}) != 1:
+        return
+    number, found = next((one for one in named if one[1]["count"] or one[1]["word"]), named[0])
+    page.add("gpu_name", found["name"], number, grade=grade)
+    if count := int(found["count"] or 0) or _COUNTS.get((found["word"] or "").lower(), 0):
+        page.add("gpu_count", count, number, grade=grade)
+    if capability := _generation(found["name"]):
+        page.add("compute_capability", capability, number, grade=grade)
+
+
 def _gpus(page: Page, text: str, line: int) -> None:
-    page.add("gpu_name", text, line)
+    if _UNSAID.fullmatch(text):
+        return
+    name = _COUNT.sub("", text, count=1).strip() if _COUNT.match(text) else text
+    if _UNSAID.fullmatch(name):
+        return
+    page.add("gpu_name", name, line)
     if count := _COUNT.search(text):
         page.add("gpu_count", int(count.group(1)), line)
     if capability := _generation(text):

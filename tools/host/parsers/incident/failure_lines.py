@@ -11,7 +11,8 @@ import re
 from textwrap import shorten
 from typing import Final
 
-from tools.host.parsers.incident.messages import happened, is_settings
+from tools.host.parsers.incident.denials import happened
+from tools.host.parsers.incident.messages import is_settings
 from tools.host.parsers.lines import unwrap
 from tools.host.parsers.page import Page
 from transcripts.facts import Grade

@@ -6,7 +6,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from tools.host.parsers.incident.messages import happened, is_settings
+from tools.host.parsers.incident.denials import happened
+from tools.host.parsers.incident.messages import is_settings
 from tools.host.parsers.page import Page
 from transcripts.facts import Grade
 

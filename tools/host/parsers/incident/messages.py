@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from tools.host.parsers.incident.denials import happened
 from tools.host.parsers.page import Page
 from transcripts.facts import Grade
 
@@ -219,22 +220,6 @@ _OWN_COMMAND: Final = re.compile(
     r"permission denied \(publickey|docker daemon socket|ptrace"
 )
 _OF_FILES: Final = frozenset(("permission_denied", "cache_dir_denied"))
-
-# What advice and guesses name has not happened: "if it is an OOM problem", "(e.g., OOM)", "to avoid CUDA OOM". The last
-# request that a full KV pool sends away is told as OOM too, and no GPU memory ran out.
-_SUPPOSED: Final = re.compile(
-    r"(?:\bif (?:it is|you|there is)\b|\bavoid|\bprevent|\bguards? against\b|\be\.g\.|\b(?:may|might|could) cause\b"
-    r"|\blikely due to\b|aborted last request)[^.;:\n]{0,60}?\b(?:ooms?|out[ -]of[ -]memory)\b"
-    r"|\b(?:no|not|never|without|zero|isn't|wasn't|didn't|doesn't)(?: (?:an?|any|see|seen|had|have))* (?:cuda |gpu )?"
-    r"(?:ooms?|out[ -]of[ -]memory)\b",
-    re.IGNORECASE,
-)
-
-
-def happened(line: str) -> str:
-    """The line without the shortages of memory that it only supposes or denies."""
-    return _SUPPOSED.sub("", line)
-
 
 # The server prints every setting at its start, as a class or, later, as a mapping; a setting is no message.
 _SETTINGS: Final = ("ServerArgs(", "server_args=")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from tools.host.parsers.incident.denials import without_denied
 from tools.host.parsers.incident.stacks import is_frame
 from tools.host.parsers.page import Page
 from transcripts.facts import Grade
@@ -618,15 +619,8 @@ _DENIED: Final = re.compile(
 )
 
 
-# `no OOM so far`, `it never hangs`: what did not befall them is told by its own word.
-_BEFELL_NOT: Final = re.compile(
-    r"\b(?:no|not|never|without|zero|isn't|wasn't|didn't|doesn't|don't)(?: an?| any| a single| yet| see| seen| had| have)? "
-    r"(?:\w+ )?(?:ooms?|out[- ]of[- ]memory|hangs?|hanging|hung|deadlock\w*|leak\w*|crash\w*)\b(?! (?:but|, it))"
-)
-
-
 def _without_denials(sentence: str) -> str:
-    return _BEFELL_NOT.sub(" ", _DENIED.sub(" ", sentence))
+    return without_denied(_DENIED.sub(" ", sentence))
 
 
 def read(page: Page, text: str, grade: Grade) -> None:
