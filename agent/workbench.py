@@ -16,7 +16,9 @@ from agent.deployed import Progress, differs, named_by, tree_of
 from agent.session import Session
 from agent.settings import Settings
 from transcripts.errors import HostError, Inconclusive, UsageError
+from transcripts.facts import Evidence
 from transcripts.records import Located, Note
+from transcripts.redaction import has_placeholder
 
 if TYPE_CHECKING:
     from tools.host import Host
@@ -43,7 +45,7 @@ class Workbench:
     session: Session
     progress: Progress = _silent
     approve: Approve = refused
-    start_learnt: bool = False  # the redactor of this process knows the keys that the server was started with
+    start_read: bool = False  # this process has read what the server was started with
     _host: Host | None = None
     _source: Source | None = None
     _trees: dict[str, Source] = field(default_factory=dict)
@@ -72,13 +74,22 @@ class Workbench:
             self._host = await self._open_host()
         return self._host
 
+    def start_unlearnt(self) -> frozenset[str]:
+        """Of what the server was started with, the probes whose keys this process cannot know: none where it has read
+        them, nor one whose record shows that it held no key."""
+        from tools.host import STARTED_WITH
+
+        if self.start_read:
+            return frozenset()
+        return STARTED_WITH - {item.probe for item in self.session.case.evidence.values() if _held_no_key(item)}
+
     async def learn_start(self) -> None:
         """Before anything but a look brings text of the host: a session taken up anew knows no key yet."""
         from tools import host as hosts
 
-        if not self.start_learnt and self.session.learn is not None:
-            await hosts.learn_start(await self.host(), self.session.learn)
-        self.start_learnt = True
+        if self.session.learn is not None and (unlearnt := self.start_unlearnt()):
+            await hosts.learn_start(await self.host(), self.session.learn, unlearnt)
+        self.start_read = True
 
     async def port(self, number: int) -> int:
         """A port of this machine that leads to that port of the host until the host is left. Raises HostError."""
@@ -188,3 +199,7 @@ class Workbench:
                 self.progress(error.message, 0, None)
                 raise
         return self._trees[version]
+
+
+def _held_no_key(item: Evidence) -> bool:
+    return not (item.problem or item.truncated or has_placeholder(item.text))

@@ -280,10 +280,11 @@ async def _look(bench: Workbench, skip: frozenset[str], emit: Emit) -> None:
         return _told(bench, "redacting", text, bench.session.transcript.redact)
 
     asked = False
-    async for seen in look(host, skip=skip, redact=redact, learn=bench.session.learn):
+    learn, unlearnt = bench.session.learn, bench.start_unlearnt()
+    async for seen in look(host, skip=skip, redact=redact, learn=learn, unlearnt=unlearnt):
         _take(bench, replace(seen, host=bench.target["host"].rpartition("@")[2]), emit)
         asked = True
-    bench.start_learnt = bench.start_learnt or asked
+    bench.start_read = bench.start_read or asked
 
 
 def _take(bench: Workbench, seen: Observation, emit: Emit) -> Evidence:

@@ -4,9 +4,8 @@
     SGLSCOUT_SEED=N                                                other moments
 
 After each death: every record that was shown is on disk as it was shown, every task has an id and a status, and the
-session is taken up again. What the host had answered on record is not asked again, save for what the server was started
-with, where more of the host is brought: its keys are kept nowhere, so a new process learns them anew. In the end the
-answer is that of a run nobody disturbed. Death comes at a moment of the life: so long after so many records were shown.
+session is taken up again. What the host had answered on record is not asked again. In the end the answer is that of a
+run nobody disturbed. Death comes at a moment of the life: so long after so many records were shown.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from agent.case import Case
 from agent.document import document
 from tests.agent.deaths.lives import Life, Moment, Parent
 from tests.agent.deaths.world import ANSWER, COMMAND, World, world
-from tools.host.look import STARTED_WITH
 from transcripts.records import records_of
 from transcripts.store import Store
 
@@ -32,7 +30,7 @@ DEATHS = int(os.environ.get("SGLSCOUT_DEATHS", "100"))
 SEED = int(os.environ.get("SGLSCOUT_SEED", "7"))
 DEATHS_OF_ONE = 25  # each costs a turn or two of the sixty that one question may spend
 COMPLAINT = "low on max parallel requests"
-HOST_ALWAYS = STARTED_WITH | {"discovery", "command"}
+HOST_ALWAYS = {"discovery", "command"}
 
 
 @dataclass(slots=True)

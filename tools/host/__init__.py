@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tools.host.bundle import open_bundle_file
 from tools.host.forward import open_port
-from tools.host.look import Host, Observation, ShellHost, learn_start, look
+from tools.host.look import STARTED_WITH, Host, Observation, ShellHost, learn_start, look
 from tools.host.probes import STANDARD, Probe, least_rights
 from tools.host.ssh_config import SshOptions
 from tools.host.transport import Transport
@@ -19,6 +19,7 @@ from tools.host.tree import fetch_tree
 
 __all__ = [
     "STANDARD",
+    "STARTED_WITH",
     "Host",
     "Observation",
     "Probe",

@@ -157,16 +157,17 @@ async def look(
     skip: frozenset[str] = frozenset(),
     redact: Callable[[str], str] = str,
     learn: Callable[[str], None] | None = None,
+    unlearnt: frozenset[str] = STARTED_WITH,
 ) -> AsyncGenerator[Observation, None]:
     """The standard probes that are not in `skip`, redacted, in order of arrival. Raises HostError.
 
     `learn` is given what the server was started with, before anything is redacted: what comes earlier waits for it, so
-    that a key of the command line is known in a log that tells it in another form. It is asked for again where it is in
-    `skip`, and then only learnt from.
+    that a key of the command line is known in a log that tells it in another form. A probe of `unlearnt` is asked for
+    again where it is in `skip`, and then only learnt from.
     """
     if skip.issuperset((DISCOVERY, *(probe.name for probe in STANDARD))):
         return
-    learnt = STARTED_WITH if learn else frozenset[str]()
+    learnt = (STARTED_WITH - skip) | unlearnt if learn else frozenset[str]()
     wanted = [probe for probe in STANDARD if probe.name not in skip or probe.name in learnt]
     awaited = {probe.name for probe in wanted} & learnt
     held: list[Observation] = []
@@ -174,7 +175,7 @@ async def look(
     async with aclosing(host.observe(wanted)) as stream:
         try:
             async for seen in stream:
-                if learn and seen.probe in STARTED_WITH:
+                if learn and seen.probe in learnt:
                     learn(seen.text)
                 awaited.discard(seen.probe)
                 held.append(seen)
@@ -190,11 +191,11 @@ async def look(
         raise lost
 
 
-async def learn_start(host: Host, learn: Callable[[str], None]) -> None:
+async def learn_start(host: Host, learn: Callable[[str], None], unlearnt: frozenset[str] = STARTED_WITH) -> None:
     """Let `learn` know what the server was started with, and keep nothing of it. Raises HostError."""
-    async with aclosing(host.observe([probe for probe in STANDARD if probe.name in STARTED_WITH])) as stream:
+    async with aclosing(host.observe([probe for probe in STANDARD if probe.name in unlearnt])) as stream:
         async for seen in stream:
-            if seen.probe in STARTED_WITH:
+            if seen.probe in unlearnt:
                 learn(seen.text)
 
 
