@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from agent.views.words import typed
 from transcripts.facts import Evidence, Fact, Facts
 from transcripts.reading import UnreadableError
 from transcripts.records import (
@@ -274,8 +275,7 @@ class Case:
                 about = record.description or (known.description if known else "")
                 self.events.append(Event(record.at, f"task {record.id} ({about}): {record.status}"))
             case Advised():
-                changes = ", ".join(f"{change['flag']} {change['to']}" for change in record.changes)
-                self.events.append(Event(record.at, f"recommended: {changes or 'no change'}"))
+                self.events.append(Event(record.at, f"recommended: {typed(record.changes) or 'no change'}"))
             case Verified():
                 met = sum(row["outcome"] == "met" for row in record.rows)
                 unseen = sum(row["outcome"] == "not yet visible" for row in record.rows)

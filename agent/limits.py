@@ -32,7 +32,7 @@ class Meter:
         if limits.turns is not None and spent.turns >= limits.turns:
             raise LimitReached(f"the limit of {limits.turns} turns is reached.")
         if limits.tokens is not None and spent.tokens_in + spent.tokens_out >= limits.tokens:
-            raise LimitReached(f"the limit of {limits.tokens} tokens is reached.")
+            raise LimitReached(f"the limit of {limits.tokens:,} tokens is reached.")
         if limits.cost is not None and limits.price(spent) + self.tasks_cost() >= limits.cost:
             raise LimitReached(f"the limit of {limits.cost:g} in money is reached, research tasks included.")
         if self.seconds_left() == 0:

@@ -15,7 +15,6 @@ Json = dict[str, Any]
 SERIES_POINTS: Final = 240
 QUOTED_CHARACTERS: Final = 300
 EVENTS_OF_A_KIND: Final = 3
-_RETRACTED: Final = "#retracted_reqs"
 _DECODE: Final = "Decode batch"
 _BOOT: Final = {
     "spec_default_reset": "speculative decoding set the running limit to {value} requests",
@@ -43,7 +42,7 @@ class Series:
     evidence: str = ""
     all: tuple[Any, ...] = ()
     rows: list[Json] = field(default_factory=list)
-    retractions: tuple[tuple[int, Any], ...] = ()
+    retractions: tuple[Any, ...] = ()
 
 
 def series(case: Case) -> Series:
@@ -58,9 +57,11 @@ def series(case: Case) -> Series:
     from tools.host.parsers import series as parsed
 
     name = ""
+    timed: tuple[Any, ...] = ()
     points: tuple[Any, ...] = ()
     for item in likely:
-        points = tuple(p for p in parsed(item) if p.kind == "decode" and None not in (p.seconds, p.running))
+        timed = tuple(p for p in parsed(item) if p.seconds is not None)
+        points = tuple(p for p in timed if p.kind == "decode" and p.running is not None)
         if points:
             name = item.id
             break
@@ -77,28 +78,24 @@ def series(case: Case) -> Series:
         }
         for p in points[::step]
     ]
-    return Series(name, points, rows, tuple(_retractions(case.evidence[name].text, points)))
+    return Series(name, points, rows, tuple(_retractions(timed)))
 
 
-def _retractions(text: str, points: tuple[Any, ...]) -> Iterator[tuple[int, Any]]:
-    """Lines that tell of a retraction, each with the decode line before it; printed by every rank, told once."""
-    following = iter(points)
-    ahead = next(following, None)
-    before = points[0]
-    told = -1
-    for number, line in enumerate(text.splitlines(), 1):
-        while ahead is not None and ahead.line <= number:
-            before, ahead = ahead, next(following, None)
-        if _RETRACTED in line and told != before.line:
-            told = before.line
-            yield number, before
+def _retractions(timed: Iterable[Any]) -> Iterator[Any]:
+    """Lines that tell of a retraction; every rank prints it, between two decode lines it is told once."""
+    told = False
+    for point in timed:
+        if point.kind == "retraction" and not told:
+            yield point
+        if point.kind != "prefill":
+            told = point.kind == "retraction"
 
 
 def marks(points: Series) -> list[Json]:
     """Retractions as moments of the series."""
     return [
-        {"seconds": round(before.seconds, 1), "what": "retraction", "from": f"{points.evidence}:{line}"}
-        for line, before in points.retractions
+        {"seconds": round(point.seconds, 1), "what": "retraction", "from": f"{points.evidence}:{point.line}"}
+        for point in points.retractions
     ]
 
 
@@ -132,18 +129,18 @@ def _from_series(points: Series) -> Iterator[Json]:
         return
     waiting = next((p for p in points.all if p.queue), None)
     busiest = max(points.all, key=lambda p: (p.queue or 0, p.running, p.usage or 0.0))
-    moments = [(points.all[0], "first decode line"), (waiting, "requests begin to wait"), (busiest, "longest queue")]
+    most = "longest queue" if waiting else "most at once"
+    moments = [(points.all[0], "first decode line"), (waiting, "requests begin to wait"), (busiest, most)]
     moments += [(points.all[-1], "last decode line")]
     for point, text in moments:
         if point is not None:
             figures = f"{point.running} running, {point.queue or 0} queued, token usage {point.usage or 0.0:.2f}"
             yield _event(point.at, f"{text}: {figures}", f"{points.evidence}:{point.line}")
     if points.retractions:
-        (first, at), (last, end) = points.retractions[0], points.retractions[-1]
-        yield _event(at.at, "first retraction in this log", f"{points.evidence}:{first}")
-        yield _event(
-            end.at, f"last of {len(points.retractions)} moments with a retraction", f"{points.evidence}:{last}"
-        )
+        moments = [(points.retractions[0], "first retraction in this log")]
+        moments += [(points.retractions[-1], f"last of {len(points.retractions)} moments with a retraction")]
+        for point, text in moments:
+            yield _event(point.at, text, f"{points.evidence}:{point.line}")
 
 
 def _event(at: str, text: str, source: str) -> Json:

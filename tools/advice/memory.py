@@ -203,7 +203,7 @@ def _running(old: dict[str, str], new: dict[str, str], facts: Facts, found: Fit)
     if wanted > most:
         found.problems.append(
             Problem(
-                f"{wanted:g} requests at {each:.0f} tokens each do not fit {pool * pools:.0f} tokens: at most {most}",
+                f"{wanted:g} requests at {each:,.0f} tokens each do not fit {pool * pools:,.0f} tokens: at most {most}",
                 _source(facts, "tokens_per_request"),
             )
         )

@@ -51,7 +51,7 @@ class Restart:
             waiting = f" and {self.queued:.0f} wait" if self.queued is not None else ""
             running = f"{self.running:.0f} run{waiting}; unfinished ones are lost."
         cached = (
-            "" if not self.cached_tokens else f" Up to {self.cached_tokens:.0f} tokens in the pool are computed anew."
+            "" if not self.cached_tokens else f" Up to {self.cached_tokens:,.0f} tokens in the pool are computed anew."
         )
         return f"{load} {running}{cached}"
 

@@ -233,6 +233,7 @@ class Scenarios:
             elements = float(shape.attention_weight_elements)
             each, grade = attention_bytes_per_element(server)
             extra = elements * each * (1 / then_tp - 1 / now_tp) / GIB
+            config = server.facts.get("model_config", "")
             rest -= extra
             if settings.speculative and versions.draft_in_budget(server.version):
                 rest -= self._draft_weights_repeated(replace(server.layout, attn_tp=then_tp))
@@ -244,7 +245,7 @@ class Scenarios:
                     extra,
                     "GiB",
                     grade,
-                    ("model_config",),
+                    (config.source if config else "",),
                     source_line=versions.source_line(server.version, "dp_attention"),
                 )
             )

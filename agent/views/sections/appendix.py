@@ -40,9 +40,19 @@ def lines(document: Json) -> Iterator[Block]:
         name, _, line = reference.partition(":")
         yield Anchor(reference, f"{name}, line {line}")
         yield Code(text)
-        values = [f"{fact['name']} {_short(fact['value'])} {fact['unit']}".rstrip() for fact in read.get(reference, ())]
-        if values:
-            yield Paragraph(f"Read from it: {'; '.join(values[:READ_SHOWN])}.")
+        told = dict.fromkeys(
+            f"{fact['name']} {_short(fact['value'])} {fact['unit']}".rstrip()
+            for fact in read.get(reference, ())
+            if not _repeats(fact["value"], text)
+        )
+        if told:
+            yield Paragraph(f"Read from it: {'; '.join(list(told)[:READ_SHOWN])}.")
+
+
+def _repeats(value: object, line: str) -> bool:
+    """Whether a value is the line over again, or so much of it that its beginning would be all that is shown."""
+    text = str(value)
+    return len(text) > VALUE_CHARACTERS and text[:VALUE_CHARACTERS] in line
 
 
 def _short(value: object) -> str:

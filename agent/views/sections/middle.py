@@ -159,7 +159,7 @@ def options(document: Json) -> Iterator[Block]:
     if rows:
         yield Table(
             "Options side by side",
-            ("option", "GPU pool", "running limit", "prefix tokens", "host GB", "fits", "takes", "risk or limit"),
+            ("option", "GPU pool", "running", "prefix tokens", "host GB", "fits", "takes", "risk or limit"),
             rows,
         )
     if len(measured) > len(shown):

@@ -157,6 +157,40 @@ def test_retractions_are_moments_of_the_load(made: Callable[[str], Json]) -> Non
     assert made("slots")["marks"] == []
 
 
+def test_the_timeline_has_each_line_at_its_own_time(made: Callable[[str], Json]) -> None:
+    document = made("kv")
+    for event in document["timeline"]:
+        if event["clock"] == "log":
+            (reference,) = event["references"]
+            assert str(event["at"])[11:19] in document["quoted"][reference]
+
+
+def test_the_timeline_says_what_there_is(made: Callable[[str], Json]) -> None:
+    texts = [event["text"] for event in made("prefix")["timeline"]]
+    assert "recommended: --enable-hierarchical-cache, --hicache-ratio 4" in texts
+    assert not [text for text in texts if text.startswith("longest queue")]
+    assert any(text.startswith("most at once: 14 running") for text in texts)
+
+
+@pytest.mark.parametrize("name", HOSTS)
+def test_what_was_read_from_a_line_is_told_once_and_is_not_the_line(made: Callable[[str], Json], name: str) -> None:
+    told = re.findall(r"^Read from it: (.*)\.$", markdown(made(name)), re.MULTILINE)
+    values = [value for line in told for value in line.split("; ")]
+    assert values
+    assert [value for value in values if value.startswith("message ")] == []
+    assert [line for line in told if len(set(line.split("; "))) < len(line.split("; "))] == []
+
+
+@pytest.mark.parametrize("name", HOSTS)
+def test_every_reference_is_an_id(made: Callable[[str], Json], name: str) -> None:
+    """What a paragraph or a cell refers to is a piece of evidence, a line of it, or a citation of this document."""
+    document = made(name)
+    known = writeup.targets(document)
+    named = re.findall(r"Paragraph\(text=.*?, references=\((.*?)\)\)", str(writeup.sections(document)))
+    lost = {each for row in named for each in re.findall(r"'([^']*)'", row) if not writeup.target(each, known)}
+    assert lost == set()
+
+
 @pytest.mark.parametrize("name", ["slots", "kv"])
 def test_memory_after_the_change_is_still_the_whole_card(made: Callable[[str], Json], name: str) -> None:
     document = made(name)

@@ -41,7 +41,7 @@ def parse_stream(lines: Iterable[str], evidence_id: str = "E1") -> tuple[Fact, .
 
 
 def series(evidence: Evidence) -> tuple[Point, ...]:
-    """Prefill and Decode lines of a log as points in time, for pictures; empty for other evidence."""
+    """Prefill, Decode and retraction lines of a log as points in time, for pictures; empty for other evidence."""
     if table.kind_of(evidence) not in table.JOURNALS | table.PASTED:
         return ()
     return _journal_of(evidence.text).points()

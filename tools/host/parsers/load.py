@@ -58,16 +58,16 @@ _PREFILL: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One Prefill or Decode line; `seconds` counts from the first of them, None where a line has no such field."""
+    """One Prefill, Decode or retraction line; `seconds` counts from the first, None where a line has no such field."""
 
     kind: str
     at: str
     seconds: float | None
     ranks: str
     line: int
-    running: int | None
-    queue: int | None
-    usage: float | None
+    running: int | None = None
+    queue: int | None = None
+    usage: float | None = None
     tokens: int | None = None
     new: int | None = None
     cached: int | None = None
@@ -136,6 +136,9 @@ class Load:
         )
         found = [_point("decode", self.decode_rows, row, first) for row in range(len(self.decode_rows))]
         found += [_point("prefill", self.prefill_rows, row, first) for row in range(len(self.prefill_rows))]
+        for number, at, *_ in self.retractions:
+            seconds = self.clock.seconds(at) if at else None
+            found.append(Point("retraction", _printed(seconds), _since(seconds, first), "", number))
         return tuple(sorted(found, key=lambda point: point.line))
 
     # -- writing out ----------------------------------------------------------------------------------------------
@@ -232,8 +235,8 @@ def _point(kind: str, rows: Columns, row: int, first: float) -> Point:
     decode = kind == "decode"
     return Point(
         kind=kind,
-        at="" if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S"),
-        seconds=None if seconds is None else seconds - first,
+        at=_printed(seconds),
+        seconds=_since(seconds, first),
         ranks=rows.ranks[row],
         line=int(rows["line"][row]),
         running=whole("running"),
@@ -245,3 +248,11 @@ def _point(kind: str, rows: Columns, row: int, first: float) -> Point:
         accept_len=number("accept") if decode else None,
         throughput=number("throughput"),
     )
+
+
+def _printed(seconds: float | None) -> str:
+    return "" if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _since(seconds: float | None, first: float) -> float | None:
+    return None if seconds is None else seconds - first
