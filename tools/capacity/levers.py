@@ -43,9 +43,11 @@ def levers(facts: Facts, catalogue_has: Callable[[str], bool] | None = None) -> 
 
 
 def _fits(outcome: Outcome, moves: tuple[Move, ...]) -> bool | None:
-    if not (outcome.gpu_fits and outcome.host_fits) or any(move.unsupported for move in moves):
+    if not moves and outcome.host_fits is None:  # what runs has its host memory
+        return outcome.gpu_fits
+    if not outcome.gpu_fits or outcome.host_fits is False or any(move.unsupported for move in moves):
         return False
-    return None if any(move.uncertain for move in moves) else True
+    return None if outcome.host_fits is None or any(move.uncertain for move in moves) else True
 
 
 def _with_dcp(dcp: int, settings: Settings) -> Settings:
@@ -332,9 +334,7 @@ class Catalogue:
             ratio = outcome.largest_ratio
             move = self._hicache_move(min(ratio, 8.0) if ratio >= 1 else 2.0)
             lever = self.lever(" + ".join([*(one.name for one in moves), move.name]), (*moves, move))
-            if server.fact("mem_available_bytes") is None and lever.tokens:
-                lever = replace(lever, fits=None, why_not=_RAM_UNKNOWN)
-            elif lever.tokens and ratio < _WORTHWHILE_RATIO:
+            if server.fact("mem_available_bytes") and lever.tokens and ratio < _WORTHWHILE_RATIO:
                 text = f"the host's memory allows a ratio of {ratio:g} at most: not worth it"
                 lever = replace(lever, why_not=text)
             found.append(lever)
@@ -375,8 +375,10 @@ class Catalogue:
             risks.append(f"tight: {free:.1f} GiB stay free where {keep:g} should")
         if not outcome.gpu_fits:
             reasons.append(self._gpu_reason(outcome, whole=not moves or name == AS_SET))
-        if not outcome.host_fits and outcome.tokens:
-            reasons.append(f"{outcome.host_gb:.1f} GB of host memory do not fit")
+        if outcome.tokens and (outcome.host_fits is False or (outcome.host_fits is None and moves)):
+            most = outcome.host_limit_gb
+            short = f"{outcome.host_gb:.1f} GB do not fit in the {most:.1f} GB that the host can give"
+            reasons.append(_RAM_UNKNOWN if outcome.host_fits is None else short)
         if self._runs_into_slots(outcome, moves):
             per_pool = self._scenarios.limit_per_pool(outcome.settings, outcome.tokens_per_pool)
             total = outcome.running or 0

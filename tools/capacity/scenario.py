@@ -61,7 +61,8 @@ class Outcome:
     binds: str
     prefix_tokens: int
     host_gb: float
-    host_fits: bool
+    host_limit_gb: float
+    host_fits: bool | None
     largest_ratio: float
     gpu_free_gib: float | None
     gpu_fits: bool
@@ -129,7 +130,8 @@ class Scenarios:
         running, binds = self._running(settings, tokens, slots)
         cell = pools.full_bytes_per_token(shape, layout)
         here = kept(server, layout, tokens, cell, slots, settings.speculative)
-        limit = memory_limit(server)[0] if server.fact("mem_available_bytes") else 0
+        known = server.fact("mem_available_bytes") is not None
+        limit = memory_limit(server)[0] if known else 0
         largest = here.largest_ratio(limit / server.ranks_here) if tokens > 0 else 0.0
         host, rows = self._host(settings, here)
         free, lacking = self._free(settings, shape, layout, tokens), self.table_lacks_gib(settings, tokens)
@@ -154,7 +156,8 @@ class Scenarios:
             binds=binds,
             prefix_tokens=max(total, rows * groups) if total else 0,
             host_gb=host / GB,
-            host_fits=host <= limit or not settings.hicache,
+            host_limit_gb=limit / GB,
+            host_fits=(host <= limit if known else None) if settings.hicache else True,
             largest_ratio=largest,
             gpu_free_gib=free,
             gpu_fits=tokens > 0

@@ -231,6 +231,27 @@ def test_cards_that_cannot_be_read(text: str) -> None:
         Cards.parse(text)
 
 
+def test_a_ratio_asked_for_without_host_memory_is_not_known_to_fit() -> None:
+    facts = Facts([fact for fact in story() if fact.name != "mem_available_bytes"])
+    asked = what_if(facts, {"hicache-ratio": "4"})
+    assert isinstance(asked, Lever)
+    assert (asked.fits, round(asked.host_gb, 1)) == (None, 358.0)
+    assert "MemAvailable" in asked.why_not
+
+
+def test_what_runs_with_hicache_has_its_host_memory_though_nobody_saw_how_much() -> None:
+    on = [Fact("flag", "true", "", "observed", "E3:4", "--enable-hierarchical-cache")]
+    facts = Facts([fact for fact in story(*on) if fact.name != "mem_available_bytes"])
+    now = Report(facts).levers[0]
+    assert (now.fits, now.why_not, round(now.host_gb, 1)) == (True, "", 179.0)
+
+
+def test_a_host_copy_that_does_not_fit_is_held_against_what_the_host_can_give() -> None:
+    asked = what_if(story(), {"hicache-ratio": "5"})
+    assert isinstance(asked, Lever)
+    assert asked.why_not == "447.5 GB do not fit in the 398.2 GB that the host can give"
+
+
 def test_a_cgroup_limits_host_memory_before_the_machine_does() -> None:
     boxed = story(Fact("cgroup_limit_bytes", 200 * GIB, "bytes", "observed", "E9"))
     found = host_budget(boxed, 4.0)
