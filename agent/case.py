@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 
 from agent.views.words import typed
 from transcripts.facts import Evidence, Fact, Facts
@@ -111,6 +112,7 @@ class Case:
     last_seq: int = 0
     fresh: dict[str, int] = field(default_factory=dict)
     facts_weighed: int = 0
+    evidence_weighed: int = 0
     _decided: int = 0
     _facts: list[Fact] = field(default_factory=list)
     _folded: Facts | None = None
@@ -136,6 +138,22 @@ class Case:
         if self._folded is None:
             self._folded = Facts(self._facts)
         return self._folded
+
+    @property
+    def seen(self) -> tuple[dict[str, Evidence], Facts]:
+        """What the verdict was weighed by; all there is before one. Later looks tell of other days."""
+        if self.weighed is None:
+            return self.evidence, self.facts
+        return dict(islice(self.evidence.items(), self.evidence_weighed)), Facts(self._facts[: self.facts_weighed])
+
+    @property
+    def seen_since(self) -> tuple[dict[str, Evidence], Facts]:
+        """What was looked at after the verdict, to verify a change or for a later question."""
+        if self.weighed is None:
+            return {}, Facts()
+        return dict(islice(self.evidence.items(), self.evidence_weighed, None)), Facts(
+            self._facts[self.facts_weighed :]
+        )
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -214,7 +232,7 @@ class Case:
                 self.located = record
             case Weighed():
                 self.weighed = record
-                self.facts_weighed = len(self._facts)
+                self.facts_weighed, self.evidence_weighed = len(self._facts), len(self.evidence)
             case Claimed():
                 self.claims = record.claims
             case Compared():

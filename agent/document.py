@@ -11,8 +11,8 @@ from typing import Any, Final
 from agent.case import Case, Decision
 from agent.found import COMPLAINT, sglang_found
 from agent.grounding import sentences
-from agent.story import decided, logged, marks, memory_after, quoted, series
-from transcripts.facts import Fact
+from agent.story import decided, logged, marks, memory_after, quoted, series, since
+from transcripts.facts import Fact, Facts
 from transcripts.records import Finding, HypothesisRow, ReasonRow
 
 SCHEMA: Final = "sglscout.diagnosis/1"
@@ -27,12 +27,13 @@ def document(case: Case, *, latest: bool = False) -> Json:
     """
     own, tasks = case.total_usage()
     advised, compared = case.advised, case.compared
-    points = series(case)
+    seen, facts = case.seen
+    points = series(seen)
     made: Json = {
         "schema": SCHEMA,
         "id": case.opened.id,
         "at": case.opened.at,
-        "target": _target(case),
+        "target": _target(case, facts),
         "complaint": case.complaint,
         "told": list(_told(case)),
         "decision": {"id": f"D{decided(case)}", "question": case.question},
@@ -59,6 +60,7 @@ def document(case: Case, *, latest: bool = False) -> Json:
         ],
         "facts": [_fact(fact) for fact in case.facts],
         "facts_weighed": case.facts_weighed,
+        "evidence_weighed": len(seen),
         "tasks": [
             {
                 "id": task.id,
@@ -91,7 +93,8 @@ def document(case: Case, *, latest: bool = False) -> Json:
         "verified": list(case.verified.rows) if case.verified else [],
         "series": points.rows,
         "marks": marks(points),
-        "timeline": [*logged(case, points), *_recorded(case)],
+        "timeline": [*logged(facts, points), *_recorded(case)],
+        "since": since(case),
         "questions": [{"at": said.at, "text": said.text} for said in case.said],
         "usage": {"own": own.model_dump(), "tasks": tasks.model_dump()},
         "model": case.opened.model,
@@ -121,8 +124,7 @@ def _recorded(case: Case) -> Iterator[Json]:
         yield {"at": event.at, "text": event.text, "references": list(event.references), "clock": "session"}
 
 
-def _target(case: Case) -> Json:
-    facts = case.facts
+def _target(case: Case, facts: Facts) -> Json:
     version = facts.get("version")
     located = case.located
     return {
@@ -135,19 +137,19 @@ def _target(case: Case) -> Json:
         "source": "" if located is None else f"{located.origin} {located.version} sha256:{located.digest}",
         "source_differs": [] if located is None else list(located.differs),
         "model": facts.text("served_model") or facts.text("model_path"),
-        "gpus": _gpus(case),
+        "gpus": _gpus(facts),
     }
 
 
-def _gpus(case: Case) -> list[Json]:
+def _gpus(facts: Facts) -> list[Json]:
     groups: dict[tuple[str, float], Json] = {}
-    for fact in {fact.scope: fact for fact in case.facts.all("gpu_name")}.values():
-        memory = case.facts.number("gpu_memory_mib", fact.scope) or 0
+    for fact in {fact.scope: fact for fact in facts.all("gpu_name")}.values():
+        memory = facts.number("gpu_memory_mib", fact.scope) or 0
         row = groups.setdefault(
             (str(fact.value), memory),
             {"name": fact.value, "count": 0, "memory_mib": int(memory), "from": fact.source.partition(":")[0]},
         )
-        row["count"] += int(case.facts.number("gpu_count") or 1) if not fact.scope else 1
+        row["count"] += int(facts.number("gpu_count") or 1) if not fact.scope else 1
     return list(groups.values())
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from agent.case import Case
 from agent.views.words import IMPACT, REFERENCE, references
-from transcripts.facts import Fact
+from transcripts.facts import Evidence, Fact, Facts
 from transcripts.vocabulary import FAILURE
 
 Json = dict[str, Any]
@@ -26,7 +26,7 @@ _BOOT: Final = {
 }
 _LEANING: Final = (
     "claims", "answer", "decided", "follow_ups", "hypotheses", "changes", "arithmetic", "options", "memory", "walls",
-    "timeline", "target", "findings",
+    "timeline", "since", "verified", "target", "findings",
 )  # fmt: skip
 
 
@@ -45,10 +45,10 @@ class Series:
     retractions: tuple[Any, ...] = ()
 
 
-def series(case: Case) -> Series:
+def series(evidence: Mapping[str, Evidence]) -> Series:
     """Running, queued and usage over time."""
     likely = sorted(
-        (item for item in case.evidence.values() if _DECODE in item.text),
+        (item for item in evidence.values() if _DECODE in item.text),
         key=lambda item: item.text.count(_DECODE),
         reverse=True,
     )
@@ -99,11 +99,18 @@ def marks(points: Series) -> list[Json]:
     ]
 
 
-def logged(case: Case, points: Series) -> list[Json]:
+def logged(facts: Facts, points: Series) -> list[Json]:
     """Events by the clock of the host's log: start, failures, when requests began to wait, retractions."""
-    found = [*_from_facts(case.facts), *_from_series(points)]
+    found = [*_from_facts(facts), *_from_series(points)]
     unique = list({(each["at"], each["text"]): each for each in found}.values())
     return sorted(unique, key=lambda each: str(each["at"]))
+
+
+def since(case: Case) -> list[Json]:
+    """Events of the host's log that a look after the verdict brought, and no look before it."""
+    evidence, facts = case.seen_since
+    told = {(each["at"], each["text"]) for each in logged(case.seen[1], Series())}
+    return [each for each in logged(facts, series(evidence)) if (each["at"], each["text"]) not in told]
 
 
 def _from_facts(facts: Iterable[Fact]) -> Iterator[Json]:
@@ -155,9 +162,10 @@ def memory_after(case: Case) -> list[Json]:
     """
     if case.advised is None or case.compared is None or not case.compared.memory:
         return []
+    _, facts = case.seen
     wanted = {change["flag"]: change for change in case.advised.changes}
     gib = {step["name"]: float(step["gib"]) for step in case.compared.memory}
-    before = case.facts.number("weights_before_gib")
+    before = facts.number("weights_before_gib")
     growth: dict[str, float] = {}
     fraction = wanted.get("--mem-fraction-static")
     old, new = _figure(fraction, "from"), _figure(fraction, "to")
@@ -165,12 +173,12 @@ def memory_after(case: Case) -> list[Json]:
         more = before * (new - old)
         growth["KV pool"] = more
         growth["draft pool"] = gib.get("draft pool", 0.0) * more / gib["KV pool"]
-    limit, slots = case.facts.number("running_limit"), _figure(wanted.get("--max-running-requests"), "to")
+    limit, slots = facts.number("running_limit"), _figure(wanted.get("--max-running-requests"), "to")
     if slots is not None and limit:
         growth["request table"] = gib.get("request table", 0.0) * (slots / limit - 1)
         from tools import capacity  # a turn without a change sums nothing
 
-        graphs = capacity.graph_growth(case.facts, int(slots))
+        graphs = capacity.graph_growth(facts, int(slots))
         growth |= dict(graphs.steps) if graphs is not None else {}
     growth = {name: more for name, more in growth.items() if abs(more) >= 0.005 and name in gib}
     if not growth or "free" not in gib or any("dp" in flag for flag in wanted):
@@ -197,7 +205,7 @@ def _figure(change: Json | None, side: str) -> float | None:
 
 def quoted(case: Case, made: Json) -> Json:
     """Every line of evidence that the document leans on, as `E5:88: text`, cut to `QUOTED_CHARACTERS`."""
-    told = [fact.source for fact in case.facts if fact.name in IMPACT and not fact.scope]
+    told = [fact.source for fact in case.seen[1] if fact.name in IMPACT and not fact.scope]
     named = sorted(set(_named([*(made[key] for key in _LEANING), told])), key=_place)
     split: dict[str, list[str]] = {}
     found: Json = {}

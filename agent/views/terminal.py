@@ -288,9 +288,11 @@ def _arithmetic(document: Json, width: int, whole: bool) -> list[Line]:
 
 def _looked(document: Json, width: int, _whole: bool) -> list[Line]:
     """What was asked of the host and of the source, and what came of it."""
-    seen = [each for each in document["evidence"] if not each["problem"]]
-    lost = [each for each in document["evidence"] if each["problem"] not in ("", "skipped", "missing")]
-    text = f"{plural(len(seen), 'look')} brought evidence, {plural(len(document['facts']), 'fact')} were read"
+    looked = document["evidence"][: document["evidence_weighed"]]
+    seen = [each for each in looked if not each["problem"]]
+    lost = [each for each in looked if each["problem"] not in ("", "skipped", "missing")]
+    facts = document["facts_weighed"] or len(document["facts"])
+    text = f"{plural(len(seen), 'look')} brought evidence, {plural(facts, 'fact')} were read"
     text += "".join(f"; {each['probe']}: {each['problem']}" for each in lost)
     lines = paragraph(text, width, 2, 2)
     if document["target"]["source"]:

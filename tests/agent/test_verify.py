@@ -26,6 +26,7 @@ def _restarted_with(copy: Path, flags: str, pid: int) -> None:
 def test_before_and_after_a_restart_and_what_the_write_up_says_of_it(tmp_path: Path) -> None:
     home, copy = tmp_path / "home", _altered(tmp_path, "slots", {})
     identity = sglscout(home, "demo", "--recorded", str(copy)).err.split()[1]
+    first = sglscout(home, "writeup", identity).out
 
     untouched = sglscout(home, "verify", identity)
     assert untouched.exit == 3
@@ -52,7 +53,20 @@ def test_before_and_after_a_restart_and_what_the_write_up_says_of_it(tmp_path: P
     assert "another look found 3 of 3 expectations met" in text
     assert "What another look found" in text
     assert "| requests running at once (95th percentile under load) | 48 requests |" in text
+    assert "running limit in effect: 72 requests" in _part_of(text, "Verification and rollback")
+    for title in ("Impact", "Evidence", "Hypotheses: kept or dropped, and why", "Decision", "The change"):
+        assert _part_of(text, title) == _part_of(first, title) != ""  # what a later look saw changes none of it
+    log = "By the clock of the host's log"
+    assert _table_of(text, log) == _table_of(first, log) != ""
     folder = home / "transcripts" / identity
     assert (folder / "writeup.md").read_text() == text
     assert "What another look found" in (folder / "writeup.html").read_text()
     assert oct((folder / "writeup.html").stat().st_mode)[-3:] == "600"
+
+
+def _part_of(text: str, title: str) -> str:
+    return text.partition(f"## {title}\n")[2].partition("\n## ")[0]
+
+
+def _table_of(text: str, label: str) -> str:
+    return text.partition(f"{label}:\n\n")[2].partition("\n\n")[0]

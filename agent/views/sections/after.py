@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
-from agent.views.sections.blocks import Block, Code, Items, Paragraph, Table, cited
+from agent.views.sections.blocks import HAPPENED, Block, Code, Items, Paragraph, Table, cited, happened
 from agent.views.terminal import rolled_back_when, still_asked
 from agent.views.words import amount, change_told, sentence
 
@@ -110,6 +110,8 @@ def verification(document: Json) -> Iterator[Block]:
     yield Paragraph(f"After that, compare with the host: {document['ids']['verify']}")
     if document["verified"]:
         yield _looked_again(document["verified"])
+    if document["since"]:
+        yield Table("What the log shows since, by its own clock", HAPPENED, tuple(map(happened, document["since"])))
     rollback = document["rollback"]
     if rollback.get("commands"):
         yield Paragraph(f"Roll back when one of these is seen: {'; '.join(rolled_back_when(document))}.")

@@ -6,7 +6,19 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from agent.views.sections.blocks import Block, Items, Paragraph, Picture, Table, cited, refs
+from agent.views.sections.blocks import (
+    HAPPENED,
+    Block,
+    Items,
+    Paragraph,
+    Picture,
+    Table,
+    cited,
+    happened,
+    moment,
+    refs,
+    weighed_by,
+)
 from agent.views.words import IMPACT, amount, change_told, listed, plural, sentence
 
 Json = dict[str, Any]
@@ -74,7 +86,7 @@ def summary(document: Json) -> Iterator[Block]:
     status = {"cause": "cause named", "healthy": "nothing wrong found", "abstain": "undecided"}[diagnosis["kind"]]
     yield Paragraph(
         f"Status: {status}; {_applied(document)}. Session {document['id']}, opened "
-        f"{_moment(document['at'])} UTC, decided by {document['model']}."
+        f"{moment(document['at'])} UTC, decided by {document['model']}."
     )
 
 
@@ -124,8 +136,7 @@ def _recommendation(document: Json) -> Paragraph:
 
 
 def impact(document: Json) -> Iterator[Block]:
-    known = document["facts"][: document["facts_weighed"] or None]  # a look after the verdict tells of other days
-    last = {fact["name"]: fact for fact in known if not fact.get("scope")}
+    last = {fact["name"]: fact for fact in weighed_by(document) if not fact.get("scope")}
     rows = [
         (meaning, f"{amount(fact['value'])} {_unit(fact['unit'])}".strip(), fact["grade"], refs([fact["from"]]))
         for name, meaning in IMPACT.items()
@@ -144,26 +155,11 @@ def _unit(unit: str) -> str:
 
 def timeline(document: Json) -> Iterator[Block]:
     for clock, label in (("log", "By the clock of the host's log"), ("session", "By the session's clock, UTC")):
-        rows = tuple(
-            (_moment(event["at"]), event["text"], _span(event["references"]))
-            for event in document["timeline"]
-            if event["clock"] == clock
-        )
+        rows = tuple(happened(event) for event in document["timeline"] if event["clock"] == clock)
         if rows:
-            yield Table(label, ("time", "what", "evidence"), rows)
+            yield Table(label, HAPPENED, rows)
     if len({event["clock"] for event in document["timeline"]}) > 1:
         yield Paragraph("The two clocks were not compared; times of the log are as printed there.")
-
-
-def _moment(at: str) -> str:
-    return at.replace("T", " ").rstrip("Z")[:19]
-
-
-def _span(references: list[str]) -> Paragraph:
-    """`E1 to E29` for a run of looks, else each by itself."""
-    if len(references) > 3:
-        return Paragraph(f"{len(references)} looks, first and last:", (references[0], references[-1]))
-    return refs(references)
 
 
 def background(document: Json) -> Iterator[Block]:
@@ -193,7 +189,7 @@ _VERDICT: Final = {"supported": "holds", "contradicted": "does not hold", "untes
 def framing(document: Json) -> Iterator[Block]:
     yield Paragraph(f"Asked: “{document['complaint']}”.")
     if document["questions"]:
-        asked = [f"“{question['text']}” ({_moment(question['at'])})" for question in document["questions"]]
+        asked = [f"“{question['text']}” ({moment(question['at'])})" for question in document["questions"]]
         yield Paragraph(f"Asked later: {'; '.join(asked)}.")
     if document["claims"]:
         rows = tuple(

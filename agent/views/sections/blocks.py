@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from agent.views.words import references, without_references
 
 Json = dict[str, Any]
+HAPPENED: Final = ("time", "what", "evidence")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,3 +77,22 @@ def cited(text: str, sources: Iterable[str] = ()) -> Paragraph:
 def refs(sources: Iterable[str]) -> Paragraph:
     """A cell of nothing but references."""
     return Paragraph("", tuple(dict.fromkeys(source for source in sources if source)))
+
+
+def weighed_by(document: Json) -> list[Json]:
+    """The facts that the verdict was weighed by; what a later look brought tells of other days."""
+    facts: list[Json] = document["facts"]
+    return facts[: document["facts_weighed"] or None]
+
+
+def moment(at: str) -> str:
+    """`2026-02-11 14:28:37` of a time as records and logs have it."""
+    return at.replace("T", " ").rstrip("Z")[:19]
+
+
+def happened(event: Json) -> tuple[str | Paragraph, ...]:
+    """One row of a timeline, under `HAPPENED`; a run of looks by its first and its last."""
+    found = event["references"]
+    many = len(found) > 3
+    named = Paragraph(f"{len(found)} looks, first and last:", (found[0], found[-1])) if many else refs(found)
+    return (moment(event["at"]), event["text"], named)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from agent.views.sections.blocks import Block, Items, Paragraph, Picture, Table, cited, refs
+from agent.views.sections.blocks import Block, Items, Paragraph, Picture, Table, cited, refs, weighed_by
 from agent.views.tables import told_options
 from agent.views.terminal import FAILED, brought, still_asked, unknown
 from agent.views.words import amount, change_told, listed, plural, sentence
@@ -18,16 +18,18 @@ _STATUS: Final = {"supported": "kept", "refuted": "dropped", "open": "still poss
 
 def evidence(document: Json) -> Iterator[Block]:
     """What the document leans on, with the picture of the load; everything asked stands in the appendix."""
-    seen = [item for item in document["evidence"] if not item["problem"]]
-    lost = [item for item in document["evidence"] if item["problem"] not in ("", "skipped", "missing")]
+    looked = document["evidence"][: document["evidence_weighed"]]
+    seen = [item for item in looked if not item["problem"]]
+    lost = [item for item in looked if item["problem"] not in ("", "skipped", "missing")]
+    facts = weighed_by(document)
     yield cited(
         f"{plural(len(seen), 'look')} at {document['target']['host']} brought something; none of them changes anything "
-        f"there. {plural(len(document['facts']), 'value')} were read from them.",
+        f"there. {plural(len(facts), 'value')} were read from them.",
         [item["id"] for item in (*seen[:1], *seen[-1:])],
     )
     leaned = dict.fromkeys(reference.partition(":")[0] for reference in document["quoted"])
     counted: dict[str, int] = {}
-    for fact in document["facts"]:
+    for fact in facts:
         name = fact["from"].partition(":")[0]
         counted[name] = counted.get(name, 0) + 1
     rows = tuple(
@@ -65,9 +67,10 @@ def _reasons(row: Json) -> Paragraph:
 
 def assumptions(document: Json) -> Iterator[Block]:
     """What was taken for granted: values claimed or estimated, sums that rest on such, changes not confirmed."""
-    observed = {fact["name"]: fact for fact in document["facts"] if fact["grade"] in ("observed", "derived")}
+    facts = weighed_by(document)
+    observed = {fact["name"]: fact for fact in facts if fact["grade"] in ("observed", "derived")}
     rows: list[tuple[str | Paragraph, ...]] = []
-    for fact in document["facts"]:
+    for fact in facts:
         if fact["grade"] not in ("estimated", "claimed"):
             continue
         known = observed.get(fact["name"])
