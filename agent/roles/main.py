@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from pydantic import Field
 
@@ -249,6 +249,15 @@ def _brought(evidence: Evidence | EvidenceTaken) -> str:
     return f"{evidence.id}, exit {evidence.exit}:\n{evidence.text}"
 
 
+# Where the output of a server without a unit goes (tools/host/probe.sh), and what would show it.
+_OUTPUT_NOT_SEEN: Final = {
+    "unreadable": "this login may not see where it goes, nor where its package lies; a login as the server's own user",
+    "terminal": "it goes to a terminal and is kept nowhere; paste it from there, with --bundle or into the chat",
+    "pipe": "another program takes it; the log that one writes, with --bundle",
+    "other": "it goes to a place that is not read; a copy of it, with --bundle",
+}
+
+
 def _only_partly_seen(evidence: Iterable[Evidence]) -> Iterator[str]:
     """What a look could not show: what this login may not see, and servers beside or behind the one looked at."""
     from tools.host import least_rights
@@ -258,6 +267,8 @@ def _only_partly_seen(evidence: Iterable[Evidence]) -> Iterator[str]:
             yield f"{item.probe} was denied to this login; {rights}"
         if item.probe == "discovery":
             found = dict(line.partition("=")[::2] for line in item.text.splitlines())
+            if not found.get("unit") and (unseen := _OUTPUT_NOT_SEEN.get(found.get("output", ""))):
+                yield f"what the server prints: {unseen}"
             if found.get("routers", "").strip():
                 yield "a router runs on this host: requests it holds back are not seen here"
             if found.get("role") not in ("", "null", None):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 import subprocess
@@ -69,3 +70,19 @@ def test_a_command_is_checked_against_the_tree_that_the_host_runs(tmp_path: Path
     assert given.exit == 3
     assert given.document["problems"][0]["flag"] == "--nonsense"
     assert given.document["source"] == "host"
+
+
+def test_a_server_from_a_folder_of_its_own_whose_output_is_piped_away(tmp_path: Path) -> None:
+    tree = tmp_path / "checkout" / "sglang"
+    tree.mkdir(parents=True)
+    (tree / "launch_server.py").write_text("")
+    (tree / "version.py").write_text('__version__ = "0.4.6"\n')
+    words = [sys.executable, "-c", "import time; time.sleep(300)", "-m", "sglang.launch_server", "--model-path", "m"]
+    process = subprocess.Popen(words, cwd=tree.parent, stdout=subprocess.PIPE)
+    try:
+        done = sglscout(tmp_path / "home", "diagnose", "too few requests run", "--host", "local", "--json")
+    finally:
+        process.kill()
+        process.communicate()
+    assert done.document["target"]["version"] == "0.4.6"
+    assert "another program takes it" in json.dumps(done.document)

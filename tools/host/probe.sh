@@ -190,7 +190,9 @@ if [ -n "$args" ]; then
     fi
   fi
   if [ -n "$PACKAGE" ]; then
-    [ -r "$PACKAGE/_version.py" ] && VERSION=$PACKAGE/_version.py
+    if [ -r "$PACKAGE/_version.py" ]; then VERSION=$PACKAGE/_version.py
+    elif [ -z "$DIST" ] && grep -q '^__version__ = "[0-9]' "$PACKAGE/version.py"; then VERSION=$PACKAGE/version.py # up to 0.5.6
+    fi
     for top in "$PACKAGE/.." "$PACKAGE/../.."; do
       if [ -z "$GIT" ] && [ -r "$top/.git/HEAD" ]; then
         root=$(cd "$top" && pwd -P)
