@@ -125,6 +125,15 @@ def raise_fraction(view: View, why: str, up: float = 0.03) -> Proposal:
     return Proposal("flag", "raise", FRACTION, now, to, "fraction", why, view.flag_sources(FRACTION))
 
 
+def smaller_kv(view: View) -> str:
+    """The FP8 type for this card: kernels for e4m3 begin with compute capability 8.9, older cards convert e5m2."""
+    try:
+        capability = float(view.facts.text("compute_capability"))
+    except ValueError:
+        capability = 9.0
+    return "fp8_e5m2" if capability < 8.9 else "fp8_e4m3"
+
+
 def weights_floor(view: View) -> float | None:
     """1 - free after weights / free before them: below it the server has no room for any cache."""
     printed = view.number("minimum_fraction")

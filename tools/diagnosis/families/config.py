@@ -18,7 +18,7 @@ from tools.diagnosis.clues import (
     said,
     symptom,
 )
-from tools.diagnosis.conditions import REJECTED, known_foreign, known_rename, underscored
+from tools.diagnosis.conditions import OOM_ANYWHERE, REJECTED, known_foreign, known_rename, underscored
 from tools.diagnosis.foreign import changes_for_rejected, listed_choices, nearest_choice
 from tools.diagnosis.model import Actions, Proposal, Question
 from tools.diagnosis.parser_names import parser_for
@@ -34,17 +34,39 @@ def _rejected(view: View) -> Actions:
     )
 
 
+def _scaled_without_length(view: View) -> Seen | None:
+    """Rope scaling is typed and no length: a scaling that names its original length leaves the context as it was.
+
+    sglang 0.5.9 srt/utils/hf_transformers_utils.py, get_context_length.
+    """
+    override = view.typed("--json-model-override-args")
+    if "rope" not in override or view.typed("--context-length") or not _TOO_LONG(view):
+        return None
+    return Seen("rope scaling without --context-length", view.flag_sources("--json-model-override-args"))
+
+
+_TOO_LONG = either(fact("rejected_input_tokens"), said("input_too_long"), symptom("input_refused"))
+_SCALING = re.compile(r"(factor|original_max_position_embeddings)\W+(\d+(?:\.\d+)?)")
+
+
 def _context_override(view: View) -> Actions:
+    allow = Proposal(
+        "env",
+        "set",
+        "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN",
+        view.env("SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN") or None,
+        "1",
+        "",
+        "the server refuses a context longer than the model's own configuration without it",
+    )
+    if _scaled_without_length(view):
+        scaling = {name: float(number) for name, number in _SCALING.findall(view.typed("--json-model-override-args"))}
+        to = int(scaling.get("factor", 0) * scaling.get("original_max_position_embeddings", 0))
+        why = "the scaling is in force, and the server still takes the model's own length"
+        length = step(view, "set", "--context-length", to or "factor x original length", why, unit="tokens")
+        return plan(length, allow, never=(NOT_MEMORY[0],))
     return plan(
-        Proposal(
-            "env",
-            "set",
-            "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN",
-            view.env("SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN") or None,
-            "1",
-            "",
-            "the server refuses a context longer than the model's own configuration without it",
-        ),
+        allow,
         step(
             view,
             "set",
@@ -85,6 +107,9 @@ def _combination(view: View) -> Actions:
                 view, "set", "--speculative-moe-a2a-backend", "none", "and no all-to-all that this runner does not know"
             )
         )
+    if said("not_capturable")(view) and view.typed("--deepep-mode") == "normal":
+        why = "the normal mode is for prefill and cannot be captured; auto takes the low-latency one for decode"
+        changes.append(step(view, "set", "--deepep-mode", "auto", why))
     if not changes:
         changes += _named_in_refusal(view)
     for name in ("--attention-backend", "--moe-runner-backend", "--moe-a2a-backend"):
@@ -259,6 +284,7 @@ ENTRIES = (
         for_=(
             Clue(6, said("context_longer_than_model"), "the server refuses the longer context"),
             Clue(2, symptom("context_refused_at_start"), "a longer context is refused at start"),
+            Clue(6, _scaled_without_length, "the model is scaled, and the length was left as it is"),
         ),
         act=_context_override,
     ),
@@ -307,6 +333,7 @@ ENTRIES = (
                 "the server refuses the pair",
             ),
             Clue(3, symptom("combination"), "each alone works, together they do not"),
+            Clue(4, both(said("not_capturable"), lacks(OOM_ANYWHERE)), "what a backend does fits into no graph"),
         ),
         act=_combination,
         settle=Question("Which of the two can be left out?", "one start without each"),

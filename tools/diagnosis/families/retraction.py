@@ -6,6 +6,8 @@ from tools.diagnosis.changes import (
     HICACHE_FOR_RUNNING,
     fewer_running,
     plan,
+    raise_fraction,
+    smaller_kv,
     step,
     upgrade,
 )
@@ -89,6 +91,8 @@ def _fewer_in_pool(view: View) -> Actions:
 
 
 def _last_one(view: View) -> Actions:
+    if (view.number("running_max") or 0) == 1 or symptom("single_request")(view):
+        return _room_for_one(view)
     return plan(
         upgrade("later versions end that one request instead of the scheduler"),
         fewer_running(view, 0.5, "leave a long request room to grow"),
@@ -110,6 +114,25 @@ def _last_one(view: View) -> Actions:
             ("max_new_tokens capped below the pool", "at the client or gateway"),
             ("a larger pool", "FP8 KV, more GPUs"),
         ),
+    )
+
+
+def _room_for_one(view: View) -> Actions:
+    """Nothing else runs: only a larger pool, or a shorter promise, changes what happens to it."""
+    pool, context = view.number("kv_pool", ""), view.number("context_len") or view.value("--context-length")
+    changes = [raise_fraction(view, "a request that runs alone needs a larger pool, nothing else")]
+    if not view.setting("--kv-cache-dtype").startswith(("fp8", "fp4", "nvfp4")):
+        to = smaller_kv(view)
+        changes.append(step(view, "set", "--kv-cache-dtype", to, "about twice the tokens; check quality first"))
+    if pool and context and pool < context:
+        to_ = int(pool * 0.95)
+        why = "what is longer than the pool is then refused at once instead of ended midway"
+        changes.append(step(view, "lower", "--context-length", to_, why, unit="tokens"))
+    return plan(
+        *changes,
+        upgrade("later versions end that one request instead of the scheduler"),
+        never=(("raise", "--context-length", "the request is already larger than the pool"),),
+        alternatives=(("max_new_tokens capped below the pool", "at the client or gateway"),),
     )
 
 

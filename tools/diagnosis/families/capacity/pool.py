@@ -11,6 +11,7 @@ from tools.diagnosis.changes import (
     fewer_running,
     plan,
     raise_fraction,
+    smaller_kv,
     step,
     total_gib,
 )
@@ -34,6 +35,7 @@ from tools.diagnosis.conditions import (
     HYBRID,
     IDLE_CACHE,
     NEVER_CAME_UP,
+    OOM_ANYWHERE,
     QUEUED,
     SWA,
     THROWN_BACK,
@@ -62,6 +64,14 @@ def _few_fill_it(view: View) -> Seen | None:
     """Fewer run than the limit allows, and few in number: each holds a good part of the pool."""
     running = view.number("running_max")
     return below_limit(view) if running is not None and running < _FEW else None
+
+
+def _no_room_for_another(view: View) -> Seen | None:
+    """What is left of the pool is less than one more request of the usual length takes."""
+    pool, usage, each = view.number("kv_pool", ""), view.number("usage_p95", ""), view.number("tokens_per_request")
+    if not pool or usage is None or usage < 0.8 or not each or (1 - usage) * pool >= each:
+        return None
+    return Seen(f"{(1 - usage) * pool:,.0f} tokens left", view.sources("usage_p95", "tokens_per_request"))
 
 
 def _grow_pool(view: View) -> Actions:
@@ -121,14 +131,12 @@ def _more_tokens(view: View, card: list[Proposal]) -> list[Proposal]:
     """Smaller elements, then more of the card; fewer at once where neither is left and ranks share attention."""
     changes = []
     if not view.setting("--kv-cache-dtype").startswith(("fp8", "fp4", "nvfp4")):
-        # Kernels for e4m3 begin with compute capability 8.9; older cards convert e5m2.
-        old = _capability(view) < 8.9
         changes.append(
             step(
                 view,
                 "set",
                 "--kv-cache-dtype",
-                "fp8_e5m2" if old else "fp8_e4m3",
+                smaller_kv(view),
                 "halves the bytes per token, so about twice the tokens; check quality on this GPU first",
             )
         )
@@ -192,10 +200,24 @@ def _more_of_the_card(view: View) -> list[Proposal]:
     if budget.free_gib is None or now is None:
         return [raise_fraction(view, why, 0.02)]
     largest = budget.largest_fraction
+    if largest is None and budget.sum("largest_fraction") is None:
+        return _step_of_the_card(view, budget.free_gib - budget.headroom_gib, why)
     if largest is None or largest < now + 0.005:
         return []
     to = int(largest * 1000) / 1000
     return [step(view, "raise", "--mem-fraction-static", to, f"{why}: {budget.free_gib:.2f} GiB", unit="fraction")]
+
+
+def _step_of_the_card(view: View, spare_gib: float, why: str) -> list[Proposal]:
+    """What is free after all graphs, less its headroom, as a share of the card; a small step where its size is unknown.
+
+    For starts whose weight lines are not there, so that the sums cannot be made.
+    """
+    if spare_gib < 1 or OOM_ANYWHERE(view):
+        return []
+    total = total_gib(view)
+    share = int(spare_gib / total * 100) / 100 if total else 0.02
+    return [raise_fraction(view, f"{why}: {spare_gib:.2f} GiB beside the headroom", share)] if share >= 0.01 else []
 
 
 def _other_levers(chosen: list[Proposal], fitting: list[Lever]) -> tuple[tuple[str, str], ...]:
@@ -216,14 +238,6 @@ def _other_levers(chosen: list[Proposal], fitting: list[Lever]) -> tuple[tuple[s
             "each group keeps its own pool; the size that pays must be computed",
         ),
     )
-
-
-def _capability(view: View) -> float:
-    """Compute capability of the GPU; 9 where it is not known."""
-    try:
-        return float(view.facts.text("compute_capability"))
-    except ValueError:
-        return 9.0
 
 
 def _card_half_empty(view: View) -> Seen | None:
@@ -296,7 +310,7 @@ ENTRIES = (
             Clue(
                 3,
                 both(
-                    either(above("usage_p95", 0.93), above("usage_max", 0.97)),
+                    either(above("usage_p95", 0.93), above("usage_max", 0.97), _no_room_for_another),
                     either(above("queue_p95", 1), above("queue_max", 1)),
                 ),
                 "the pool is full while requests wait",
@@ -309,6 +323,7 @@ ENTRIES = (
                 "requests wait, and the pool carries no more than the limit",
             ),
             Clue(1.5, both(symptom("cache_full"), WAITING), "the pool is said to be full while requests wait"),
+            Clue(1, both(setting_below(FRACTION, 0.7), pool_carries_no_more, QUEUED), "the fraction leaves it small"),
             Clue(
                 2,
                 both(said("running_reduced_by_kv"), lacks(HYBRID)),
@@ -362,6 +377,7 @@ ENTRIES = (
                 both(context_over_pool, either(symptom("input_refused"), said("input_too_long"))),
                 "the pool is smaller than the context",
             ),
+            Clue(1, said("pool_below_context"), "the server warns of it at its start"),
             Clue(
                 2,
                 both(either(symptom("input_refused"), said("input_too_long")), lacks(SWA)),

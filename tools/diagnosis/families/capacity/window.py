@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from tools.diagnosis.changes import (
+    FRACTION,
     Forbidden,
+    fewer_running,
     plan,
+    raise_fraction,
     step,
 )
 from tools.diagnosis.clues import (
@@ -28,7 +31,23 @@ from tools.diagnosis.model import Actions, Question
 from tools.diagnosis.view import View
 
 
+def _smaller_window(view: View) -> Actions:
+    """The window pool is sized for all that may run, before anything is given to the full one (sglang 0.5.23)."""
+    why = "the window pool is sized for this many requests, and takes all there is"
+    return plan(
+        fewer_running(view, 0.5, why),
+        raise_fraction(view, "or more of the card, so that something is left for the full pool"),
+        never=(
+            ("raise", "--max-running-requests", "the window pool grows with it"),
+            ("lower", FRACTION, "less is left"),
+        ),
+        alternatives=(("--swa-prefix-tails and SGLANG_SWA_EVICTION_INTERVAL, lower", "the window pool counts both"),),
+    )
+
+
 def _swa_ratio(view: View) -> Actions:
+    if said("window_leaves_no_room")(view):
+        return _smaller_window(view)
     now = view.value("--swa-full-tokens-ratio") or 0.8
     never: Forbidden
     full_binds = _swa_is_idle(view) is not None or not _swa_is_full(view)
@@ -139,6 +158,7 @@ ENTRIES = (
                 "long inputs do not fit the pool for full attention",
             ),
             Clue(1.5, both(SWA, either(WAITING, THROWN_BACK)), "requests wait or are thrown back"),
+            Clue(6, said("window_leaves_no_room"), "the window pool leaves nothing for the full one"),
         ),
         against=(
             Clue(2, symptom("hit_rate_low", "forgets_conversations", "hits_in_steps"), "what suffers is reuse"),

@@ -90,6 +90,14 @@ def _typed_apart(view: View) -> Seen | None:
     return None
 
 
+def _sizes_apart(view: View) -> Seen | None:
+    """Both roles' commands have parallel sizes of their own, which not every transfer converts."""
+    sizes = sorted(set(view.all_typed("--tp-size")))
+    if len(set(view.all_typed("--disaggregation-mode"))) < 2 or len(sizes) < 2:
+        return None
+    return Seen(f"--tp-size: {' and '.join(sizes)}", view.flag_sources("--tp-size"), "typed")
+
+
 ENTRIES = (
     Entry(
         "pd.role_config_mismatch",
@@ -99,6 +107,7 @@ ENTRIES = (
             Clue(3, _typed_apart, "the two commands differ where they must agree"),
             Clue(3, both(_typed_apart, said("pd_transfer_failed")), "and transfers between the roles fail"),
             Clue(1.5, said("pd_transfer_failed"), "transfers between the roles fail"),
+            Clue(2.5, both(_sizes_apart, said("pd_transfer_failed")), "between parallel sizes that differ"),
             Clue(
                 3,
                 both(

@@ -41,6 +41,9 @@ def _above_graph(view: View) -> Seen | None:
 
 
 def _capture_more(view: View) -> Actions:
+    if view.setting("--deepep-mode") == "normal":  # sglang 0.5.9 srt/server_args.py: graphs are off in this mode
+        why = "the normal mode runs without graphs; auto takes the low-latency one for decode, which is captured"
+        return plan(step(view, "set", "--deepep-mode", "auto", why), never=(HIGHER_FRACTION,))
     captured, running = (
         view.number("graph_max_bs") or view.value("--cuda-graph-max-bs") or 32,
         view.number("running_max") or view.number("running_p95") or 0,

@@ -45,12 +45,13 @@ _AVAILABLE: Final = re.compile(r"ava[il]+able tokens: (\d+)|available_size\(?\)?
 _HOST: Final = re.compile(r"requesting (\d+(?:\.\d+)?) GB but only have (\d+(?:\.\d+)?) GB", re.I)
 _PIN: Final = re.compile(r"hostregister failed.*size=(\d+)", re.I)
 _DENIED: Final = re.compile(r"(?:permission denied|read-only file system|not writable)[^/]*([/~][\w./~-]+)", re.I)
+_HOLDS: Final = re.compile(r"KV pool holds (\d+) tokens, fewer than --context-length (\d+)", re.I)
 _WORKSPACE: Final = re.compile(r"with size (\d+) and alignment", re.I)
 # A line without any of these is read by none of the patterns above.
 _TRIGGER: Final = re.compile(
     r"allocat|[KMGT]i?B request|bytes request|total capacity|reserved by|viable|static above|exceeds the maximum|requesting"
     r"|hostregister|denied|read-only|writable|alignment|unrecognized|no such option|unknown (?:argument|option|flag)"
-    r"|argument --|ambiguous option|deprecated|renamed|has been removed",
+    r"|argument --|pool holds|ambiguous option|deprecated|renamed|has been removed",
     re.I,
 )
 
@@ -143,6 +144,9 @@ def read(page: Page, line: str, number: int, grade: Grade) -> None:
         page.add("pin_bytes", int(found.group(1)), number, grade=grade)
     if found := _DENIED.search(line):
         page.add("denied_path", found.group(1), number, grade=grade)
+    if found := _HOLDS.search(line):
+        page.add("kv_pool", int(found.group(1)), number, grade=grade)
+        page.add("context_len", int(found.group(2)), number, grade=grade)
     if found := _WORKSPACE.search(line):
         page.add("workspace_wanted_bytes", int(found.group(1)), number, grade=grade)
     _flags(page, line, number, grade)

@@ -93,7 +93,10 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ("nan", r"\bnans?\b (?:detected|in|values?)|probability tensor contains|contains either `?inf`?"),
     # kernel, container, operating system
     ("kernel_oom", r"out of memory: kill|oom-kill|oom.killer|invoked oom|oom_reaper|killed process|victim process"),
-    ("cgroup_kill", r"memory cgroup out of memory|oomkilled(?![\"' ]*[:=]\s*false)|constraint=constraint_memcg"),
+    (
+        "cgroup_kill",
+        r"memory cgroup out of memory|oomkilled(?![\"'` ]*(?:[:=]|is|says|shows|was)?[\"'` ]*(?:false|no\b))|constraint=constraint_memcg",
+    ),
     (
         "node_oom",
         r"system ?oom\b|global_oom|constraint=constraint_none|node (?:ran|is) out of memory|evicted?.{0,40}low on resource: memory|memorypressure",
@@ -122,7 +125,14 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ("nccl_init", r"sglang is using nccl|init torch distributed begin"),
     ("memlock", r"memlock|locked.memory"),
     ("too_many_files", r"too many open files|emfile|code: 24\b"),
-    ("permission_denied", r"permission denied|eacces|errno 13|operation not permitted"),
+    ("permission_denied", r"permission denied|eacces|errno 13|operation not permitted(?! when stream)"),
+    (
+        "not_capturable",
+        r"operation not permitted when stream is capturing|cudaerrorstreamcapture\w+|hiperrorstreamcapture\w+",
+    ),
+    # model_executor/pool_configurator.py, managers/tp_worker.py (0.5.23)
+    ("window_leaves_no_room", r"swa pool cap \(.*leaves no room for the full"),
+    ("pool_below_context", r"kv pool holds \d+ tokens, fewer than --context-length"),
     (
         "cache_dir_denied",
         r"(?:permission denied|read-only file system|eacces|errno 13|errno 30|not writable).*(?:cache|triton|\.cache|torchinductor|deep_?gemm|flashinfer|/root|home|tmp)|(?:cache|triton|inductor|deep_?gemm|flashinfer)\S*.{0,60}(?:permission denied|read-only|not writable)",

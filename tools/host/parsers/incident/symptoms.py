@@ -539,6 +539,7 @@ _NOT: Final = (
         ),
     ),
     ("forgets_conversations", re.compile(r"no eviction|not evicted")),
+    ("container_limit", re.compile(r"oomkilled[\"'` ]*(?:[:=]|is|says|shows|was)?[\"'` ]*(?:false|no\b)")),
     ("after_eviction", re.compile(r"no eviction|nothing is being evicted")),
     ("cache_full", re.compile(r"nowhere near full|not (?:nearly )?full|third full|half full|quarter full")),
     ("creeps", re.compile(r"\bhost\b|\brss\b|resident|\bram\b")),
