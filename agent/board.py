@@ -20,6 +20,7 @@ def board(case: Case) -> str:
         _part("Options", [str(option.get("name", "")) for option in (case.compared.options if case.compared else ())]),
         _part("Advice", _advice(case)),
         _part("Open", list(case.weighed.missing) if case.weighed else []),
+        _part("Looks asked for", [f"{look} [task_id: {r.task}]" for r in case.reports.values() for look in r.looks]),
     ]
     return "\n\n".join(part for part in parts if part)
 

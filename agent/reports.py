@@ -64,6 +64,7 @@ def shown(report: Reported | None, text: str, prompts: Iterable[str] = ()) -> st
         )
         lines.append(f"- {finding.subject} ({finding.kind}): {finding.text} {cited}".rstrip())
     lines += [f"- unanswered: {question}" for question in report.unanswered]
+    lines += [f"- asks for a look: {look}" for look in report.looks]
     for question in questions(report, prompts):
         references = f" [{', '.join(question.references)}]" if question.references else ""
         lines.append(f"question {question.number}: {question.state}{references}")

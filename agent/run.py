@@ -164,6 +164,7 @@ class Run:
             Concluded(
                 text=_with_damage(_with_its_end(text, reply.finish), case.damage),
                 exit=_exit_of(reply, session, weighed),
+                case_exit=exit_code(session),
                 state="stopped" if case.follow_up and not case.diagnosed else "concluded",
             )
         )

@@ -293,12 +293,16 @@ class Finding(Part):
 
 
 class Reported(Record):
-    """A task's report; in the task's transcript, and again in its parent's with citation ids."""
+    """A task's report; in the task's transcript, and again in its parent's with citation ids.
+
+    `looks`: what only the host can show, which the task asks its parent to look at.
+    """
 
     type: Literal["reported"] = "reported"
     task: str
     findings: tuple[Finding, ...] = ()
     unanswered: tuple[str, ...] = ()
+    looks: tuple[str, ...] = ()
     verified: bool = False
     text: str = ""
 
@@ -337,11 +341,15 @@ ANSWERED: Final = frozenset({0, 3})
 
 
 class Concluded(Record):
-    """How a question ended. `state` is that of the diagnosis: a follow-up may be answered while it stays stopped."""
+    """How a question ended. `state` is that of the diagnosis: a follow-up may be answered while it stays stopped.
+
+    `case_exit`: how the case stands whatever became of this question, 0 decided or 3 not; None where nobody says.
+    """
 
     type: Literal["concluded"] = "concluded"
     text: str
     exit: int
+    case_exit: int | None = None
     reason: str = ""
     state: Literal["concluded", "stopped"] = "concluded"
 

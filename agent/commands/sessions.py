@@ -77,7 +77,8 @@ def _row(first: Json, last: list[Json]) -> Json:
     turn = next((each for each in reversed(last) if each["type"] in ("concluded", "said", "resumed", "opened")), first)
     status = "open"
     if turn["type"] == "concluded":
-        status = "stopped" if turn.get("state") == "stopped" else _ENDED.get(turn.get("exit", 1), "failed")
+        ended = turn.get("exit", 1) if turn.get("case_exit") is None else turn["case_exit"]
+        status = "stopped" if turn.get("state") == "stopped" else _ENDED.get(ended, "failed")
     target = first.get("target") or {}
     return {
         "id": first["id"],

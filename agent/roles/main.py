@@ -37,6 +37,8 @@ from transcripts.records import (
 
 NAMES = ("look", "weigh", "task", "compare", "propose", "calculate", "flag", "evidence", "run")
 SHOWN_LINES = 200
+LONG_LINE = 2_000  # characters
+AROUND = 500  # characters of a long line, before and after what was looked for
 OPERATORS_WORDS = "(the operator's words)"
 LONG_CHARS = 4 << 20
 T = TypeVar("T")
@@ -79,7 +81,7 @@ class EvidenceArguments(Arguments):
     id: str
     first: int = Field(1, ge=1)
     last: int | None = None
-    find: str = Field("", description="only lines that hold this text")
+    find: str = Field("", description="only lines that hold this text; of a long one, what stands around it")
 
 
 class RunArguments(Arguments):
@@ -203,7 +205,7 @@ class _Desk:
         lines = list(enumerate(found.text.splitlines(), 1))[arguments.first - 1 : arguments.last]
         if arguments.find:
             lines = [(number, line) for number, line in lines if arguments.find in line]
-        shown = [f"{found.id}:{number}: {line}" for number, line in lines[:SHOWN_LINES]]
+        shown = [f"{found.id}:{number}: {_part_of(line, arguments.find)}" for number, line in lines[:SHOWN_LINES]]
         left = len(lines) - len(shown)
         return "\n".join([*shown, f"… {left} more lines"] if left > 0 else shown) or "no such line."
 
@@ -256,6 +258,17 @@ _OUTPUT_NOT_SEEN: Final = {
     "pipe": "another program takes it; the log that one writes, with --bundle",
     "other": "it goes to a place that is not read; a copy of it, with --bundle",
 }
+
+
+def _part_of(line: str, wanted: str) -> str:
+    """A line whole, or of a very long one what stands around `wanted`, so that it is not what a cut leaves out."""
+    if len(line) <= LONG_LINE:
+        return line
+    whole = f"({len(line):,} characters; `find` shows the part around a text)"
+    if not wanted:
+        return f"{line[:LONG_LINE]} … {whole}"
+    place = line.index(wanted)
+    return f"… {line[max(0, place - AROUND) : place + len(wanted) + AROUND]} … {whole}"
 
 
 def _only_partly_seen(evidence: Iterable[Evidence]) -> Iterator[str]:

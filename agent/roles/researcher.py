@@ -29,6 +29,9 @@ class FindingArguments(Arguments):
 class ReportArguments(Arguments):
     findings: list[FindingArguments]
     unanswered: list[str] = Field(default_factory=list, description="questions you could not answer")
+    looks: list[str] = Field(
+        default_factory=list, description="what only the host shows and an answer hangs on, with the question's number"
+    )
 
 
 def researcher_toolbox(source: Source, session: Session) -> Toolbox:
@@ -39,7 +42,7 @@ def researcher_toolbox(source: Source, session: Session) -> Toolbox:
         read_something = any(
             call.name in READING for record in session.records if isinstance(record, Replied) for call in record.calls
         )
-        if not arguments.findings and not arguments.unanswered:
+        if not (arguments.findings or arguments.unanswered or arguments.looks):
             raise ToolRefused("an empty report.", "Give findings, or the questions that stay unanswered.")
         findings = tuple(_checked(finding, source) for finding in arguments.findings)
         emit(
@@ -47,6 +50,7 @@ def researcher_toolbox(source: Source, session: Session) -> Toolbox:
                 task=session.id,
                 findings=findings,
                 unanswered=tuple(arguments.unanswered),
+                looks=tuple(arguments.looks),
                 verified=read_something,
             )
         )

@@ -423,6 +423,19 @@ def test_a_question_to_a_task_is_answered_from_its_findings(tmp_path: Path) -> N
     assert sglscout(tmp_path, "resume", made["id"], "downtime?").exit == 0
 
 
+@pytest.mark.parametrize(
+    ("recording", "question", "code", "status"),
+    [("slots", "who won the cup", 3, "done"), ("story", "downtime?", 0, "inconclusive")],
+)
+def test_a_list_says_how_the_case_stands_whatever_came_of_the_last_question(
+    tmp_path: Path, recording: str, question: str, code: int, status: str
+) -> None:
+    made = sglscout(tmp_path, "demo", recording, "--json").document
+    assert sglscout(tmp_path, "resume", made["id"], question).exit == code
+    (row,) = sglscout(tmp_path, "sessions", "--json").document["sessions"]
+    assert row["status"] == status
+
+
 def test_a_start_that_two_looks_read_is_one_start(talk: tuple[Settings, Session]) -> None:
     case = talk[1].case
     starts = (("E20:155", 300), ("E20:311", 319), ("E40:155", 300), ("E40:311", 319))
