@@ -216,14 +216,12 @@ class Chat:
         try:
             run, whole = self._run_for(question)
             if whole:
-                self.say(terminal.opening(await run.answer()))
-                if run.model.name != PLAYBOOK:  # what a model says in its own words stands on no first screen
-                    self.say("")
-                    self._tell_words(run)
+                await run.answer()
+                self._tell(run, None)
             if not whole or (question and is_question(question)):
+                before = document(run.session.case)
                 await run.answer(question)
-                self.say("")
-                self._tell(run)
+                self._tell(run, None if before["state"] == "stopped" else before)
         except ScoutError as error:
             self.exit = error.exit_code
             self.say(Text(visible(str(error)), style="red"))
@@ -234,17 +232,15 @@ class Chat:
         concluded = run.session.case.concluded
         self.exit = concluded.exit if concluded is not None else 0
 
-    def _tell(self, run: Run) -> None:
-        """The answer to a follow-up; the first screen where the host was looked at anew for it."""
+    def _tell(self, run: Run, before: Json | None) -> None:
+        """An answer; where the case was weighed for it, what of the first screen was not told `before`."""
         case = run.session.case
-        if case.decisions[-1].whole:
-            self.say(terminal.opening(document(case)))
-        else:
-            self._tell_words(run)
-
-    def _tell_words(self, run: Run) -> None:
-        case = run.session.case
-        self.say(terminal.spoken(case.decisions[-1].text, commands_of(case)))
+        decided = case.decisions[-1]
+        if decided.whole:
+            self.say(terminal.opening(document(case), before))
+        if not decided.whole or run.model.name != PLAYBOOK:  # a model's own words stand on no first screen
+            self.say("")
+            self.say(terminal.spoken(decided.text, commands_of(case)))
 
     def _run_for(self, question: str) -> tuple[Run, bool]:
         """The run that answers, opened with the first question; and whether its answer is the whole diagnosis."""

@@ -192,12 +192,15 @@ def chat(
         target = _recorded(recording)
         complaint = complaint or COMPLAINT
     elif identity is None:
-        target = _target(hosts, bundle)
+        target = _target(hosts, bundle, "--demo NAME (such as slots)", "--resume ID")
     return asyncio.run(talk(settings, target, identity, complaint))
 
 
-def _target(hosts: tuple[str, ...], bundle: Path | None) -> Json:
-    """The host under diagnosis, which is the first, and those named beside it; or the bundle."""
+def _target(hosts: tuple[str, ...], bundle: Path | None, *others: str) -> Json:
+    """The host under diagnosis, which is the first, and those named beside it; or the bundle.
+
+    Raises UsageError without either, naming the `others` that the command takes.
+    """
     exclusive(("--host", hosts), ("--bundle", bundle))
     if bundle:
         from tools.host import check_bundle
@@ -205,9 +208,8 @@ def _target(hosts: tuple[str, ...], bundle: Path | None) -> Json:
         check_bundle(bundle)  # before a session is made of it
         return {"kind": "bundle", "path": str(bundle.resolve()), "host": bundle.name}
     if not any(hosts):
-        raise UsageError(
-            "no host is given.", "Pass --host USER@HOST, --host local or --bundle PATH; or try `sglscout demo`."
-        )
+        known = ", ".join(["--host USER@HOST", "--host local", "--bundle PATH", *others])
+        raise UsageError("no host is given.", f"Pass one of {known}; or try `sglscout demo`.")
     host, *beside = dict.fromkeys(hosts)
     return {"kind": "local" if host == "local" else "ssh", "host": host, **({"beside": beside} if beside else {})}
 

@@ -40,6 +40,18 @@ def first_screen(document: Json, width: int) -> list[Line]:
     return [*lines, *(Line(f"{name:<{LABEL}}{command}") for name, command in told)]
 
 
+def anew(document: Json, before: Json, width: int) -> list[Line]:
+    """What of the first screen differs after a case was weighed once more; what stands as it was is not told twice."""
+    told, now = list(_rows(before)), list(_rows(document))
+    lines = [Line("")]
+    for label, text, style in now:
+        if (label, text) not in {(label, text) for label, text, _ in told}:
+            lines += _row(label, text, width, style)
+    gone = [label for label, *_ in told if label not in {label for label, *_ in now}]
+    over = f"no longer: {', '.join(gone).lower()}; " if gone else ""
+    return [*lines, *_row("", f"The case was weighed anew; {over}all else stands as before.", width, "dim")]
+
+
 def headline(document: Json) -> str:
     """The verdict in one sentence of plain words."""
     diagnosis = document["diagnosis"]

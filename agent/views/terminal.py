@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from agent.views import layout, tables
-from agent.views.first import VERDICTS, first_screen
+from agent.views.first import VERDICTS, anew, first_screen
 from agent.views.layout import Line, Page, columned, item, paragraph
 from agent.views.layout import table as table
 from agent.views.words import change_line, fewer, plural, sentence, typed, with_sources
@@ -57,8 +57,13 @@ def render(document: Json, *, whole: bool = False) -> Page:
     return Page(make)
 
 
-def opening(document: Json) -> Page:
-    """What a chat shows of a diagnosis: the first screen, and the commands that show the rest."""
+def opening(document: Json, before: Json | None = None) -> Page:
+    """What a chat shows of a diagnosis: the first screen, and the commands that show the rest.
+
+    After another that was shown `before`: only what is different.
+    """
+    if before is not None:
+        return Page(lambda width: anew(document, before, width))
     told = [each for each in _REST if each[0] != "/advice" or document["changes"]]
     rest = ", ".join(f"{command} {what}" for command, what in told)
     return Page(lambda width: [*first_screen(document, width), Line(""), *paragraph(rest, width, style="dim")])

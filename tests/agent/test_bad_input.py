@@ -30,6 +30,7 @@ def _one_line(done: Done, code: int, *words: str) -> None:
     ("words", "code", "said"),
     [
         (["diagnose", "slow"], 2, "no host is given"),
+        (["chat"], 2, "--bundle PATH, --demo NAME (such as slots), --resume ID"),
         (["diagnose", "slow", "--host", "a b"], 2, "is no host"),
         (["diagnose", " ", "--host", "local"], 2, "complaint is empty"),
         (["diagnose", "slow", "--host", "root@no-such-host.invalid"], 4, "no address"),

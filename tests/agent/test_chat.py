@@ -162,6 +162,16 @@ def test_a_question_that_comes_first_does_not_replace_the_complaint(tmp_path: Pa
     assert "2.00x" in done.out.partition(ANSWERED)[2]
 
 
+def test_after_a_claim_only_what_it_changed_is_told(tmp_path: Path) -> None:
+    claims = ("yes, others wait in the queue", "we tuned --max-running-requests, do not touch it")
+    done = sglscout(tmp_path, "chat", "--demo", "slots", stdin="\n".join(["why 48?", *claims]))
+    _, held, tuned = (" ".join(part.split()) for part in done.out.split(f"{PROMPT} ")[1:])
+    assert f"Told “{claims[0]}” [E41]: your word, weighed as such. The case was weighed anew; all else stands" in held
+    assert "Change none; not taken: set --max-running-requests 72: the operator says that it was tuned" in tuned
+    assert "no longer: costs, watch, next wall; all else stands as before." in tuned
+    assert not {"Cause", "Server", "Asked"} & {*held.split(), *tuned.split()}
+
+
 def test_a_host_that_is_not_there_is_said_and_leaves_its_exit_code(tmp_path: Path) -> None:
     done = sglscout(tmp_path, "chat", "--host", "nobody@127.0.0.1:9", stdin="it is slow\n")
     assert done.exit == 4
