@@ -15,10 +15,13 @@ from transcripts.facts import Facts
 COMBINED_TOLD: Final = 4
 SINGLE_TOLD: Final = 9
 ROOMY: Final = 0.92  # of the pool
+GB: Final = 1e9
 
 
-def calculated(facts: Facts, what: str, value: float | None) -> str:
+def calculated(facts: Facts, what: str, value: float | None, answers: float | None = None) -> str:
     """The answer to one question of arithmetic. Raises ToolRefused where `what` is no such question."""
+    if what == "prompt_tokens" and value and answers:
+        return _mix(facts, value, answers)
     if what in SUMS:
         return SUMS[what](facts, value)
     if what in LEVERS:
@@ -44,6 +47,32 @@ def _ratio(facts: Facts, value: float | None) -> str:
 
 def _size(facts: Facts, value: float | None) -> str:
     return _hicache(facts, None, int(value or 1))
+
+
+def _ram_for_it(facts: Facts, value: float | None) -> str:
+    """The largest ratio within so many GB of host RAM, which the operator gives it."""
+    largest = capacity.largest_ratio_within(facts, (value or 0.0) * GB)
+    if not isinstance(largest, float):
+        return f"That cannot be worked out yet. Missing: {sums.lacking(largest)}"
+    smallest = capacity.host_budget(facts, ratio=1.0)
+    assert isinstance(smallest, capacity.HostBudget)  # the ratio was worked out from the same
+    if largest > 1:
+        told = f"Within {amount(value)} GB of host RAM the largest ratio is {largest:g} [{_sources(smallest.sums)}]."
+        return f"{told}\n{_hicache(facts, largest, None)}"
+    needed = f"a ratio of 1 takes {smallest.total_gb:.1f} GB and keeps no more than the GPU does"
+    return f"Within {amount(value)} GB of host RAM nothing is gained: {needed} [{_sources(smallest.sums)}]."
+
+
+def _ram_kept(facts: Facts, value: float | None) -> str:
+    """What is left for HiCache where so many GB are kept for something else."""
+    budget = capacity.host_budget(facts, ratio=1.0)
+    if not isinstance(budget, capacity.HostBudget):
+        return f"That cannot be worked out yet. Missing: {sums.lacking(budget)}"
+    left = max(0.0, budget.limit_bytes / GB - (value or 0.0))
+    told = (
+        f"{amount(budget.limit_bytes / GB)} GB may be taken ({budget.limit_from}); less {amount(value)} GB, {left:.1f}"
+    )
+    return f"{told} GB are left for it [{_sources(budget.sums)}].\n{_ram_for_it(facts, left)}"
 
 
 def _slots(facts: Facts, value: float | None) -> str:
@@ -99,6 +128,13 @@ def _prompt_tokens(facts: Facts, value: float | None) -> str:
             f"lets in {int(reserve.requests)} [{_sources((reserve.sum,))}]."
         )
     return said
+
+
+def _mix(facts: Facts, prompt: float, answers: float) -> str:
+    """Requests whose prompts and answers are given: answers grow, so half of one is held on average."""
+    mix = capacity.Mix(prompt, answers, int(answers))
+    text = f"Prompts of {amount(prompt)} tokens with answers of {amount(answers)}, half of it held on average"
+    return _lengths(facts, mix, text)
 
 
 def _max_tokens(facts: Facts, value: float | None) -> str:
@@ -238,6 +274,8 @@ def _sources(entries: tuple[capacity.Sum, ...]) -> str:
 SUMS: Final[Mapping[str, Callable[[Facts, float | None], str]]] = {
     "hicache_ratio": _ratio,
     "hicache_size": _size,
+    "ram_for_hicache": _ram_for_it,
+    "ram_for_others": _ram_kept,
     "running_requests": _slots,
     "prompt_tokens": _prompt_tokens,
     "max_tokens": _max_tokens,

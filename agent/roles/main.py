@@ -67,10 +67,13 @@ class ProposeArguments(Arguments):
 
 class CalculateArguments(Arguments):
     what: str = Field(
-        description="hicache_ratio, hicache_size, running_requests, prompt_tokens, max_tokens, room, "
+        description="hicache_ratio, hicache_size, ram_for_hicache, running_requests, prompt_tokens, max_tokens, room, "
         "gpu_memory or levers"
     )
-    value: float | None = Field(None, description="the ratio, GB per rank, number of requests, or tokens")
+    value: float | None = Field(
+        None, description="the ratio, GB (hicache_size: per rank), number of requests, or tokens"
+    )
+    answers: float | None = Field(None, description="with prompt_tokens: tokens of an answer")
 
 
 class FlagArguments(Arguments):
@@ -189,7 +192,7 @@ class _Desk:
     async def calculate(self, arguments: CalculateArguments, _emit: Emit) -> str:
         from agent.roles.calculate import calculated
 
-        return calculated(self._session.case.facts, arguments.what, arguments.value)
+        return calculated(self._session.case.facts, arguments.what, arguments.value, arguments.answers)
 
     async def flag(self, arguments: FlagArguments, emit: Emit) -> str:
         from tools.source import tools_for

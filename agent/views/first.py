@@ -20,6 +20,7 @@ ANSWER: Final = 310
 CHANGES: Final = 3
 CAUSE: Final = 240
 COST: Final = 140
+RISK: Final = COST
 HICACHE: Final = "--enable-hierarchical-cache"
 LEFT_OUT: Final = " …"
 STYLES: Final = {"cause": "bold green", "healthy": "bold green", "abstain": "bold yellow"}
@@ -36,7 +37,7 @@ def first_screen(document: Json, width: int) -> list[Line]:
     ids = document["ids"]
     told = [("ask more", ids["ask"]), ("write up", ids["writeup"])]
     told += [("verify", ids["verify"])] if document["changes"] else []
-    lines += [Line(""), Line(f"Session   {ids['session']}", "bold")]
+    lines.append(Line(f"Session   {ids['session']}", "bold"))
     return [*lines, *(Line(f"{name:<{LABEL}}{command}") for name, command in told)]
 
 
@@ -194,14 +195,24 @@ def _change(document: Json) -> Iterator[tuple[str, str, str]]:
     told = [change_told(change) + ("" if change["confirmed"] else ", NOT CONFIRMED") for change in changes[:CHANGES]]
     more = [f"{plural(len(changes) - CHANGES, 'more change')}, below"] if len(changes) > CHANGES else []
     yield "Change", "; ".join([*told, *more]), "bold"
+    risk = _risk(document)
+    if risk:
+        yield "Risk", _cut(risk, RISK), ""
     restarts = [stage for stage in document["stages"] if stage["restart"]]
     costs = [stage["cost"] for stage in restarts if stage["cost"]] or ["no restart"]
     yield "Costs", (f"{plural(len(restarts), 'restart')}. " if restarts else "") + _sentences(costs[0], COST), ""
-    watched = [f"{watch['metric']}: worse is {watch['worse']}" for watch in document["verify"][:2]]
+    watched = [f"{watch['metric']}: worse is {watch['worse']}" for watch in document["verify"][: 1 if risk else 2]]
     if watched:
         yield "Watch", "; ".join(watched), ""
     if document["walls"]:
         yield "Next wall", document["walls"][0]["what"], ""
+
+
+def _risk(document: Json) -> str:
+    """What is known against the option that is the change."""
+    wanted = {change["flag"] for change in document["changes"]}
+    rows = (row for row in document["options"] if {each[0] for each in row.get("changes") or ()} == wanted)
+    return next((row["risk"] for row in rows if row.get("risk")), "")
 
 
 def _seen_instead(document: Json) -> str:

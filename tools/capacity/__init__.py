@@ -10,7 +10,7 @@ from tools.capacity.deployment import Deployment
 from tools.capacity.fraction import Card, automatic_fraction
 from tools.capacity.gpu import GpuBudget, Step, gpu_budget
 from tools.capacity.graphs import GraphGrowth, graph_growth
-from tools.capacity.host import HostBudget, host_budget
+from tools.capacity.host import HostBudget, host_budget, largest_ratio_within
 from tools.capacity.lever import Lever
 from tools.capacity.levers import levers
 from tools.capacity.picture import Bar, bars, svg, terminal
@@ -49,6 +49,7 @@ __all__ = [
     "gpu_budget",
     "graph_growth",
     "host_budget",
+    "largest_ratio_within",
     "levers",
     "limit_that_fits",
     "pool_tokens_with",

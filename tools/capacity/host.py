@@ -109,6 +109,16 @@ def host_budget(
     )
 
 
+def largest_ratio_within(facts: Facts, room_bytes: float) -> float | tuple[Missing, ...]:
+    """The largest `--hicache-ratio` whose host pools, over all ranks, take no more bytes than that.
+
+    Rounded down to 0.1, below 1 where none does. Returns what is missing where the pool or its bytes are not known.
+    """
+    server = Deployment(facts)
+    here = kept_now(server)
+    return _missing(server) if here is None else here.largest_ratio(room_bytes / server.ranks_here)
+
+
 def _sums(server: Deployment, here: Kept, hosted: tuple[HostPool, ...], size_gb: int) -> tuple[Sum, Sum]:
     """The sum over all ranks against what may be taken, and one rank's against what the version checks."""
     limit, limit_from, limit_sources = memory_limit(server)

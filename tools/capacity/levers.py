@@ -146,9 +146,10 @@ class Catalogue:
         capability = self._server.facts.text("compute_capability").split(".")
         parts = tuple(int(part) for part in capability if part.isdigit())
         dtype = "fp8_e5m2" if parts and parts < _NATIVE_FP8 else "fp8_e4m3"
-        risk = "quality: compare answers on your own prompts; without scales in the checkpoint they are 1.0"
+        risk = "quality: compare answers on your own prompts"
         if isinstance(self._server.shape and self._server.shape.full, Latent):
             risk += "; the attention backend must take FP8 MLA on this GPU"
+        risk += "; without scales in the checkpoint they are 1.0"
         return [
             Move(
                 "FP8 KV cache",

@@ -44,6 +44,12 @@ def sum_of(what: str) -> Handler:
     return handler
 
 
+def mix(_case: Case, found: re.Match[str]) -> Answer:
+    """Prompts and answers of given lengths."""
+    prompt, answers = (_number(text) for text in found.group("prompt", "answers"))
+    return Ask("calculate", {"what": "prompt_tokens", "value": prompt, "answers": answers})
+
+
 def lever(name: str) -> Handler:
     def handler(_case: Case, _found: re.Match[str]) -> Answer:
         return Ask("calculate", {"what": name})

@@ -14,6 +14,10 @@ _PHRASES: Final = (
     (r"schief ?geht|schief gehen", "goes wrong"), (r"zurück ?(?:nehmen|setzen|drehen|rollen)", "undo"),
     (r"(?:host|arbeits|haupt)speicher", "host memory"), (r"grafikspeicher|gpu-?speicher", "gpu memory"),
     (r"seit wann", "since when"), (r"um wie viel schneller", "how much faster"),
+    (r"was (?:ich|wir|man) (?:jetzt |denn |nun )?(?:machen|tun) (?:soll\w*|muss|müssen|kann)", "what should i do"),
+    (r"(?:ist|bleibt|wäre) (?:der |das |die )?\w+ (?:dann )?weg", "is it down"),
+    (r"sag(?:e|en)? (?:mir|uns)", "tell me"),
+    (r"lohnt (?:sich|es sich) (?:das|dies|es)|lohnt (?:das|es) sich", "is it worth it"),
     (r"passiert mit", "happens with"), (r"bei(?:m)? (?:einem )?neustart", "at restart"),
 )  # fmt: skip
 _WORDS: Final = {
@@ -44,7 +48,9 @@ _WORDS: Final = {
     "anstatt": "instead of", "zusammenfassung": "summary", "kurz": "in short", "kaputt": "broken",
     "betroffen": "affected",
     "log": "log", "zeile": "line", "protokoll": "log", "steht": "says", "kostet": "cost", "kosten": "cost",
-    "empfiehlst": "recommend", "weiter": "next",
+    "empfiehlst": "recommend", "weiter": "next", "bringt": "gain", "reicht": "enough",
+    "eingabe": "prompt", "eingaben": "prompts", "ausgabe": "output", "ausgaben": "outputs", "antworten": "answers",
+    "antwort": "answer",
 }  # fmt: skip
 # Words of a German question that no English one has.
 _SURE: Final = frozenset(_WORDS) - {

@@ -42,6 +42,22 @@ def _unless(words: str, pattern: str) -> str:
     return rf"^(?!.*\b(?:{words})\b).*?(?:{pattern})"
 
 
+def _mixes() -> Iterator[str]:
+    """The lengths of prompts and of answers in one question, in the ways and the order in which they are told."""
+    sent, got = (
+        r"(?:prompts?|inputs?|in|contexts?|messages?|documents?)\b",
+        (r"(?:answers?|outputs?|out|back|repl(?:y|ies)|completions?|responses?|generations?)\b"),
+    )
+    prompt, answers = rf"(?P<prompt>{LENGTH})", rf"(?P<answers>{LENGTH})"
+    tokens = r"(?: ?-?tokens?)?(?: long)?[ -]"
+    between = r".{1,40}?\b"
+    yield f"{prompt}{tokens}{sent}{between}{answers}{tokens}{got}"
+    yield f"{answers}{tokens}{got}{between}{prompt}{tokens}{sent}"
+    of = r"(?: \w+){0,2} "
+    yield f"\\b{sent}{of}{prompt}{between}{got}{of}{answers}"
+    yield rf"\b{prompt} ?/ ?{answers}\b"
+
+
 Rows = Iterator[tuple[Handler, str] | tuple[Handler, str, str] | tuple[Handler, str, str, str]]
 _START: Final = r"\b(?:re-?start\w*|re-?boot\w*|boot\w*|start)\b"
 _TIME: Final = r"\b(?:long|take\w*|cost\w*|minutes?|seconds?|eta|duration|time)\b"
@@ -161,7 +177,11 @@ def _on_effects() -> Rows:
         effects.faster,
         r"\bfaster\b|how (?:much )?(?:fast|quick)|speed.?up|(?:more|higher|better) (?:throughput|speed)",
     )
-    yield effects.faster, r"\bgain\b|how much (?:better|more throughput)|how much (?:will|would|does) (?:it|this) help"
+    yield effects.faster, r"\bworth (?:it|this|the)\b"
+    yield (
+        effects.faster,
+        r"\bgain\b|how much (?:better|more throughput)|how much (?:will|would|does) (?:it|this) help",
+    )
     yield effects.slower, _unless("why", _SLOW)
     yield effects.slower, _SPEED, r"\b(?:will|worse|drop\w*|fall\w*|go|hurt\w*|affect\w*|suffer\w*|impact)\b"
     yield effects.slower, r"\b(?:will|would|can|could|does)\b.*\b(?:worse|degrad\w*)\b"
@@ -195,12 +215,21 @@ def _with_numbers() -> Rows:
         _unless(r"\d+", r"what|mean|explain|\bdo(?:es)?\b|default|exist"),
     )
     yield asked.sum_of("hicache_ratio"), rf"ratio\D{{0,12}}{NUMBER}|{NUMBER}x? ratio"
+    gb = rf"{NUMBER} ?(?:gi?b|g)\b"
+    ram = r"\bram\b|\bhost\b|(?:system|main|cpu) memory|hi-?cache|off-?load"
+    others = r"\b(?:keep|kept|leave|left over|need\w*|reserve\w*|others?|else|rest|free|minus|less)\b"
+    given = r"what if|\b(?:if|can|could|only|just|give|spare|most|max\w*)\b"
+    measured = "why|how much|how many|gpus?|cards?|vram|where|requests?|run|serve"
+    yield asked.sum_of("ram_for_others"), _unless(measured, gb), ram, others
+    yield asked.sum_of("ram_for_hicache"), _unless(measured, gb), ram, given
     yield asked.sum_of("hicache_size"), rf"hicache.?size\D{{0,8}}{NUMBER}"
     yield (
         asked.longer,
         rf"(?:\b(twice|double|doubled|triple|half)|{NUMBER}(?: ?x| times))",
         r"long|length|size|prompt|context",
     )
+    for pattern in _mixes():
+        yield asked.mix, pattern
     answer = r"max.?(?:new.?|completion.?|output.?)?tokens|(?:answer|output|completion|response|generation)s?"
     yield asked.sum_of("max_tokens"), rf"(?:{answer})\b[^\d-]{{0,24}}{LENGTH}\b|{LENGTH}[- ](?:token )?(?:{answer})"
     prompt = r"(?:prompt|input|request|context|conversation|message|document)s?"
