@@ -10,7 +10,7 @@ from textwrap import shorten
 from typing import Any, Final
 
 from agent.views.layout import Line, paragraph
-from agent.views.words import amount, change_told, listed, plural, sentence
+from agent.views.words import amount, change_told, listed, measured, plural, sentence
 
 Json = dict[str, Any]
 LABEL: Final = 10
@@ -106,7 +106,8 @@ def _rows(document: Json) -> Iterator[tuple[str, str, str]]:
         yield "Answer", headline(document), STYLES["abstain"]
         yield from _failed(diagnosis["failed"])
         yield "Seen", _seen_instead(document), ""
-        yield "Do", _do_where_nothing_is(document), ""
+        if not diagnosis["failed"]:
+            yield "Do", _do_where_nothing_is(document), ""
         return
     answered = " ".join(_asked(document))
     if answered:
@@ -126,7 +127,8 @@ def _told(told: Json) -> str:
     """The operator's last statement as evidence; a figure of it that was measured is no question of belief."""
     text = f"“{_cut(told['text'], CLAIM)}” [{told['evidence']}]: your word, weighed as such"
     for fact in told["measured"][:1]:
-        text += f"; {fact['name'].replace('_', ' ')} was measured and counts: {fact['value']} [{fact['from']}]"
+        name, value = measured(fact["name"], fact["value"], fact["unit"])
+        text += f"; {name} was measured and counts: {value} [{fact['from']}]"
     return f"{text}."
 
 

@@ -48,6 +48,14 @@ def amount(value: object) -> str:
     return f"{value:,.2f}" if abs(value) >= 1 else f"{value:.3f}".rstrip("0")
 
 
+def measured(name: str, value: object, unit: str) -> tuple[str, str]:
+    """What a fact is called and its value with its unit, as people read them; bytes in GiB."""
+    called = name.replace("_", " ")
+    if unit == "bytes" and isinstance(value, int | float):
+        return called.removesuffix(" bytes"), f"{value / (1 << 30):,.1f} GiB"
+    return called, f"{amount(value)} {unit}".rstrip()
+
+
 def change_line(change: Json) -> str:
     """`set --max-running-requests: (not set) -> 72 requests`; a switch has no value, an upgrade may have no target."""
     before = "(not set)" if change["from"] is None else change["from"]

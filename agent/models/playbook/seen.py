@@ -11,7 +11,7 @@ from agent.document import document
 from agent.models.playbook.answer import cited
 from agent.models.playbook.operating import looks
 from agent.views.sections.before import TERMS
-from agent.views.words import IMPACT, amount
+from agent.views.words import IMPACT, amount, measured
 from transcripts.facts import Fact
 
 Json = dict[str, Any]
@@ -48,11 +48,8 @@ def _worded(facts: list[Fact]) -> str:
     scopes = [each.scope for each in facts if each.scope]
     of = f" ({scopes[-1]} to {scopes[0]}, {len(scopes)} alike)" if len(scopes) > 2 else f" ({', '.join(scopes)})"
     scope = of if scopes else ""
-    value = amount(fact.value)
-    if fact.unit == "bytes" and isinstance(fact.value, int | float):
-        value = f"{fact.value / (1 << 30):,.1f} GiB"
-        return f"{fact.name.replace('_', ' ').removesuffix(' bytes')}{scope} is {value}, {fact.grade}"
-    return f"{fact.name.replace('_', ' ')}{scope} is {value} {fact.unit}".rstrip() + f", {fact.grade}"
+    name, value = measured(fact.name, fact.value, fact.unit)
+    return f"{name}{scope} is {value}, {fact.grade}"
 
 
 def is_running(case: Case, _found: re.Match[str]) -> str:
@@ -174,7 +171,7 @@ def term(case: Case, found: re.Match[str]) -> str:
     if not meaning:
         return ""
     shown = next((fact for name in _SHOWS if name[0] in found[1] and (fact := case.facts.get(name[1]))), None)
-    here = f"; here: {shown.name.replace('_', ' ')} {amount(shown.value)} {shown.unit}" if shown is not None else ""
+    here = f"; here: {' '.join(measured(shown.name, shown.value, shown.unit))}" if shown is not None else ""
     return cited(f"{meaning.rstrip('.')}{here}", [shown.source] if shown is not None else looks(case), case)
 
 
