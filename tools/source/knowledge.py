@@ -11,6 +11,7 @@ import json
 import re
 import tempfile
 import threading
+from collections import Counter
 from dataclasses import astuple, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,10 +19,13 @@ from typing import Any, Final
 
 from tools.source import search as searching
 from tools.source.catalogue import FlagCatalogue, dump, load
+from tools.source.following import Follower
 from tools.source.modules import Modules
 from tools.source.parser_reader import read_flags
+from tools.source.reading import RECORDS
 from tools.source.rule import Rule
-from tools.source.rules import HANDLERS, Family, Follower, about, family_of, read_under, readers, scan_handlers
+from tools.source.rules import HANDLERS, Family, about, family_of, read_under, readers, scan_handlers
+from tools.source.search import Hit
 from tools.source.store import Placed
 
 FORMAT: Final = 15
@@ -89,16 +93,30 @@ class Knowledge:
             elsewhere = _rules_in(_text(path))
             if elsewhere is None:
                 follower = Follower(self._modules, self.catalogue(), family)
-                elsewhere = follower.rules(self._outside(sorted(family.all)))
+                elsewhere = follower.rules(self._likeliest(family))
                 _keep(path, _rules_text(elsewhere))
             return about(family, self.handlers(), elsewhere)
 
-    def _outside(self, names: list[str]) -> list[str]:
-        """Those of them that are no handlers."""
-        return [path for path in self._holding(names) if not path.startswith(HANDLERS)]
+    def _likeliest(self, family: Family) -> list[str]:
+        """Files outside the handlers that read a family: those that ask the record for the flag itself first, then
+        those that ask it for another of the family; those that only name an attribute so after them.
+        """
+        records = "|".join(sorted(RECORDS))
+        own, any_of = (re.compile(rf"\b(?:{records})\.(?:{'|'.join(each)})\b") for each in ([family.flag], family.all))
+        weight: Counter[str] = Counter()
+        for hit in self._naming(sorted(family.all)):
+            weight[hit.path] += 10_000 * bool(own.search(hit.text)) + 100 * bool(any_of.search(hit.text)) + 1
+        return sorted(
+            (path for path in weight if not path.startswith(HANDLERS)), key=lambda path: (-weight[path], path)
+        )
 
-    def _holding(self, names: list[str]) -> list[str]:
-        """Python files of the server that name one of these as an attribute."""
+    def _outside(self, names: list[str]) -> list[str]:
+        """Files of the server that name one of these as an attribute and are no handlers."""
+        found = dict.fromkeys(hit.path for hit in self._naming(names))
+        return [path for path in found if not path.startswith(HANDLERS)]
+
+    def _naming(self, names: list[str]) -> tuple[Hit, ...]:
+        """Lines of the server's Python files that name one of these as an attribute."""
         words = "|".join(re.escape(name) for name in names)
         files = [path for path in self._placed.manifest.files if path.startswith("srt/") and path.endswith(".py")]
         request = searching.request_for(
@@ -111,8 +129,7 @@ class Knowledge:
             limit=searching.EVERYTHING,
         )
         request |= {"root": str(self._placed.root), "manifest": str(self._placed.folder / "manifest.json")}
-        found = searching.result_of(searching.SHARED.ask(request, SECONDS))
-        return list(dict.fromkeys(hit.path for hit in found.hits))
+        return searching.result_of(searching.SHARED.ask(request, SECONDS)).hits
 
     def usage(self, name: str) -> str:
         """Definition, handlers and readers of a flag, with the lines that matter."""

@@ -96,8 +96,9 @@ class Reading:
 
     def named_in(self, text: str) -> set[str]:
         """Flags that a message spells out."""
-        words = {word.strip("`'\".,:;()[]=").lstrip("-").replace("-", "_") for word in text.split()}
-        return {word for word in words if "_" in word and word in self.names}
+        words = [word.strip("`'\".,:;()[]=") for word in text.split()]
+        spelled = {word.removeprefix("--").replace("-", "_") for word in words if "-" not in word or word[:2] == "--"}
+        return {word for word in spelled if "_" in word and word in self.names}
 
     def text(self, node: ast.AST) -> str:
         """An expression on one line, flags by their bare destination."""

@@ -7,7 +7,9 @@ One walk over each function of a file. A condition is kept as text in which a fl
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final
 
 from tools.source.reading import RECORDS, Reading
@@ -34,6 +36,7 @@ SETTERS: Final = ("set_field", "replace")
 TEXT_LIMIT: Final = 400
 GUARDS_SHOWN: Final = 4
 TERMS_LIMIT: Final = 6
+NOTHING: Final[Mapping[str, set[str]]] = MappingProxyType({})
 
 
 @dataclass(slots=True)
@@ -89,10 +92,12 @@ class Scanner:
         self.rules: list[Rule] = []
         self.calls: list[CallSite] = []
 
-    def scan(self, tree: ast.Module) -> list[Rule]:
-        """Every rule of the file, in the order of its lines."""
+    def scan(self, tree: ast.Module, kept: Mapping[str, set[str]] = NOTHING) -> list[Rule]:
+        """Every rule of the file, in the order of its lines; `kept`: flags by the attributes of `self` that other files
+        fill.
+        """
         if self.outside:
-            self.copied = self.reading.copied(tree)
+            self.copied = {**kept, **self.reading.copied(tree)}
         for node in tree.body:
             match node:
                 case ast.Assign(targets=[ast.Name(id=name)], value=value) if name.isupper():
@@ -213,15 +218,19 @@ class Scanner:
             place.defined[name] = value
 
     def _made_of_itself(self, target: ast.expr, value: ast.expr, place: _Place) -> str | None:
-        """The flag whose value an object keeps under its name, but not as it is (`self.x = min(args.x, 8)`), or not for
-        long (`self.x = args.x`, then `if self.x <= 0: self.x = None`).
+        """The flag whose value is kept under its name, but not as it is (`self.x = min(args.x, 8)`), not for long
+        (`self.x = args.x`, then `if self.x <= 0: self.x = None`), or as what it stands for (`if args.x == "fp8": self.x
+        = torch.float8_e5m2`).
         """
-        match target:
-            case ast.Attribute(value=ast.Name(id="self"), attr=name) if "_" in name and name in self.names:
-                kept = name in self.copied.get(f"self.{name}", set()) and bool(place.guards)
-                if self.reading.flag(value) is None and (kept or name in self.reading.flags_in(value, place.local)):
-                    return name
-        return None
+        name = dotted(target).removeprefix("self.")
+        if "_" not in name or name not in self.names or self.reading.flag(value) is not None:
+            return None
+        if isinstance(target, ast.Attribute) and place.guards and name in self.copied.get(f"self.{name}", set()):
+            return name
+        if name in place.local.get(dotted(value), set()):
+            return None
+        made = [value, *place.guards] if isinstance(target, ast.Attribute) else place.guards
+        return name if name in self.reading.flags_in(ast.Tuple([*made], ast.Load()), place.local) else None
 
     def _table(self, table: ast.Dict, statement: ast.stmt, place: _Place) -> None:
         """Overrides that a hook hands back as a dictionary of fields."""

@@ -67,6 +67,29 @@ def test_a_value_is_known_however_the_record_is_asked(
     assert tree(version).check_citation(found.path, found.line, found.quote)
 
 
+@pytest.mark.parametrize(
+    ("version", "flag", "kind", "words", "path"),
+    [  # a plain function, an attribute that a base's constructor fills, an attribute set under the flag's own condition
+        ("0.5.16", "kv-cache-dtype", "raise", "torch.float4_e2m1fn_x2 support", "mem_cache/kv_cache_dtype"),
+        ("0.5.16", "kv-cache-dtype", "override", "kv_cache_dtype = torch.float8_e5m2", "mem_cache/kv_cache_dtype"),
+        ("0.5.9", "page-size", "assert", "self.page_size == 64", "mem_cache/memory_pool"),
+        ("0.5.9", "kv-cache-dtype", "override", "kv_cache_dtype = torch.bfloat16", "model_executor/model_runner"),
+    ],
+)
+def test_a_value_is_followed_into_what_it_is_handed_to(
+    version: str, flag: str, kind: str, words: str, path: str
+) -> None:
+    rules = [rule for rule in tree(version).rules(flag) if (rule.kind, rule.path) == (kind, f"srt/{path}.py")]
+    (found, *_) = [rule for rule in rules if words in f"{rule.condition} {rule.effect}"]
+    assert flag.replace("-", "_") in found.flags
+    assert tree(version).check_citation(found.path, found.line, found.quote)
+
+
+def test_files_that_ask_the_record_for_a_flag_are_read_however_many_name_such_an_attribute() -> None:
+    rules = tree("0.5.23").rules("tp-size")
+    assert any(rule.path.startswith("srt/model_executor/") and "tp_size" in rule.flags for rule in rules)
+
+
 def test_what_an_object_makes_of_a_flags_value_is_an_override() -> None:
     (made,) = [
         rule
