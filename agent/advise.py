@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from agent import sums
 from agent.case import Case
-from agent.views.words import GPU_WALL, amount
+from agent.views.words import FILL_IN, GPU_WALL, amount
 from tools import advice, capacity, diagnosis
 from transcripts.errors import ScoutError
 from transcripts.facts import Facts, Value
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from tools.source import Source
 
 Json = dict[str, Any]
-FILL_IN = "it is left to the operator, who knows the place or the value"
 TUNED = "the operator says that it was tuned: it is left as it is"
 
 

@@ -11,7 +11,7 @@ from agent.views import layout, tables
 from agent.views.first import VERDICTS, anew, first_screen
 from agent.views.layout import Line, Page, columned, item, paragraph
 from agent.views.layout import table as table
-from agent.views.words import change_line, fewer, plural, sentence, typed, with_sources
+from agent.views.words import change_line, checked, fewer, plural, sentence, typed, with_sources
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -130,15 +130,9 @@ def _titled(title: str, lines: list[Line]) -> list[Line]:
 def _changes(document: Json, width: int, _whole: bool) -> list[Line]:
     lines: list[Line] = []
     for change in document["changes"]:
-        valid = change.get("valid")
-        proof = (
-            f"valid in {valid['in']} ({valid['at']}), its rules {valid['rules']}"
-            if valid
-            else "checked as far as its kind can be"
-        )
         lines += paragraph(change_line(change), width, 2, 4, "bold")
         lines += paragraph(with_sources(change["why"], change["evidence"]), width, 4)
-        lines += paragraph(proof, width, 4)
+        lines += paragraph(checked(change), width, 4)
         if not change["confirmed"]:
             lines += paragraph("NOT CONFIRMED on a live host", width, 4, style="yellow")
     for refused in document["refused"]:

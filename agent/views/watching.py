@@ -9,7 +9,7 @@ from typing import TextIO
 
 from agent.found import COMPLAINT
 from agent.views.layout import NARROWEST, paragraph
-from agent.views.words import plural, visible
+from agent.views.words import FILL_IN, plural, visible
 from transcripts.records import (
     Advised,
     Compared,
@@ -59,8 +59,11 @@ class Watching:
             case Retried():
                 self._say(record.text.partition(" Partial: ")[0])
             case Advised():
-                holds = "holds" if len(record.changes) == 1 else "hold"
-                self._say(f"checked: {plural(len(record.changes), 'change')} {holds}, {len(record.refused)} refused")
+                left = sum(change.get("confirm_by") == FILL_IN for change in record.changes)
+                held = len(record.changes) - left
+                holds = f"{plural(held, 'change')} {'holds' if held == 1 else 'hold'}"
+                open_ = f", {left} left to you" if left else ""
+                self._say(f"checked: {holds}{open_}, {len(record.refused)} refused")
             case _:
                 pass
 

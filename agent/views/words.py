@@ -26,6 +26,14 @@ _BARE: Final = re.compile(
 )
 
 GPU_WALL: Final = "GPU memory: "  # how the wall begins that a change brings nearer on the GPU
+FILL_IN: Final = "it is left to the operator, who knows the place or the value"
+_SHAPE: Final = "its name and the shape of its value are known, no source says more of it"
+_CHECKED: Final = {
+    "env": f"a variable of a library: {_SHAPE}",
+    "container": f"an option of the container's engine: {_SHAPE}",
+    "host": f"a setting of the host: {_SHAPE}",
+    "upgrade": "newer than what runs, if that is known",
+}
 # Facts that tell how far users felt it, in words.
 IMPACT: Final = {
     "running_p95": "requests running at once (95th percentile under load)",
@@ -74,14 +82,30 @@ def change_told(change: Json) -> str:
     return f"{change['do']} {change['flag']} to {change['to']}{unit} ({before})"
 
 
+def checked(change: Json) -> str:
+    """What a change passed: `valid in 0.5.9 (srt/server_args.py:3145), its rules kept`; that nothing could check it."""
+    if change.get("confirm_by") == FILL_IN:
+        return "yours to fill in: nothing here checks what you give it"
+    valid = change.get("valid")
+    if not valid:
+        return _CHECKED.get(change["kind"], "")
+    at = f" ({valid['at']})" if valid["at"] else ""
+    return f"valid in {valid['in']}{at}, its rules {valid['rules']}"
+
+
 def typed(changes: Iterable[Json], side: str = "to") -> str:
-    """Flags as they stand in a launch command after the changes, or before them: `from`."""
+    """Flags and `VARIABLE=value` as they stand with a launch command after the changes, or before them: `from`."""
     words = []
     for change in changes:
         value = change[side]
         gone = value is None and (side == "from" or change["do"] == "remove")
         on = value is None or str(value).lower() in ("true", "on")
-        words.append(f"without {change['flag']}" if gone else change["flag"] if on else f"{change['flag']} {value}")
+        if gone:
+            words.append(f"without {change['flag']}")
+        elif change["kind"] == "env":
+            words.append(f"{change['flag']}={value}")
+        else:
+            words.append(change["flag"] if on else f"{change['flag']} {value}")
     return ", ".join(words)
 
 

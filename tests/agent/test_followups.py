@@ -184,7 +184,7 @@ QUESTIONS = [
     ("how can I see that it works", ["max_running_requests=72"]),
     ("how do I restart it", ["systemctl restart sglang-kimi.service"]),
     ("is the change reversible", ["zz-sglscout.conf"]),
-    ("will it break anything", ["its rules are kept", "48 requests ran"]),
+    ("will it break anything", ["its rules kept", "48 requests ran"]),
     ("when should I restart", ["not without loss"]),
     ("do clients have to reconnect", ["its client has to send it again"]),
     ("will the setting stay", ["holds after a reboot"]),

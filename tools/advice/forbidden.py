@@ -114,6 +114,8 @@ _ENV_FORBIDDEN = re.compile(
     r"PRELOAD|AUDIT|PLUGIN|CMD|COMMAND|HOOK|HOOKS|MODULE|MODULES|PACKAGE|CONFIG|CONF|INJECTION\w*|CREDENTIALS?|LIBRARY|"
     r"DUMP|LOG_REQUESTS?|TRUST_REMOTE_CODE|LOADER)(?:_|$)"
 )
+# Variables that a rule above matches and that name no such thing.
+_CLEARED_VARIABLES = frozenset({"NCCL_CUMEM_HOST_ENABLE"})
 _ENV_FAMILIES = re.compile(
     r"(?:SGLANG|SGL|NCCL|RCCL|HICACHE|MOONCAKE|FLASHINFER|TRITON|PYTORCH|CUDA|HSA|HIP|UCX|OMP|MALLOC|VLLM_ROCM)_[A-Z0-9_]+"
 )
@@ -131,6 +133,6 @@ def environment_reason(name: str, value: str) -> str:
         return ""
     if not _ENV_FAMILIES.fullmatch(name):
         return "it is no variable of SGLang or of the libraries below it"
-    if _ENV_FORBIDDEN.search(name):
+    if _ENV_FORBIDDEN.search(name) and name not in _CLEARED_VARIABLES:
         return "it names a place, a secret or code"
     return ""

@@ -83,6 +83,11 @@ class Stage:
         }
 
 
+# Settings that are files of the kernel, with the fact that tells what they are now.
+_KERNEL_FILES = {
+    "transparent_hugepage": ("/sys/kernel/mm/transparent_hugepage/enabled", "transparent_hugepages"),
+    values.SHMEM_HUGE: (values.SHMEM_HUGE, ""),
+}
 # sglang 0.5.9 srt/mem_cache/memory_pool_host.py:95 registers the whole host pool before the server is ready.
 _PINS = " plus HiCache's pinning, unmeasured"
 
@@ -131,9 +136,8 @@ def _first(facts: Facts, *names: tuple[str, str | None]) -> float | None:
 
 def needs_restart(change: Change) -> bool:
     """Whether the running server must be started again; settings of the kernel take effect at once."""
-    return not (change.kind == "host" and change.flag not in values.UNIT_KEYS and "." in change.flag) and not (
-        change.kind == "host" and change.flag == "transparent_hugepage"
-    )
+    sysctl = change.flag not in values.UNIT_KEYS and "." in change.flag
+    return not (change.kind == "host" and (sysctl or change.flag in _KERNEL_FILES))
 
 
 def plan_after(
@@ -190,11 +194,11 @@ def plan_after(
 def _at_once(changes: tuple[Change, ...], facts: Facts) -> Stage:
     commands, back = [], []
     for change in changes:
-        if change.flag == "transparent_hugepage":
-            file = "/sys/kernel/mm/transparent_hugepage/enabled"
-            commands.append(f"echo {change.to} > {file}")
-            was = facts.text("transparent_hugepages", "")
-            back.append(f"echo {was or '# the value before'} > {file}" if was else f"# the value before > {file}")
+        if change.flag in _KERNEL_FILES:
+            file, known = _KERNEL_FILES[change.flag]
+            was = facts.text(known, "") if known else ""
+            commands += [f"echo {change.to} > {file}"] if was else [f"cat {file}", f"echo {change.to} > {file}"]
+            back.append(f"echo {was} > {file}" if was else f"# the word in brackets that {file} had before")
         else:
             commands.append(f"sysctl -w {change.flag}={change.to}")
             back.append(

@@ -14,7 +14,9 @@ _PLACEHOLDER = re.compile(
     r"\.\.\.|(?:^|[-_.])(?:todo|tbd|fixme|placeholder|example|your|changeme|x{2,}|value|none|null|nan|inf)(?:[-_.]|$)",
     re.I,
 )
-_SIZE = re.compile(r"(?:[1-9]\d{0,5})(?:[kmgt]i?b?)", re.I)
+# Memory of a server, never less than a gigabyte: as container engines write it, and as systemd does.
+_SIZE = re.compile(r"[1-9]\d{0,4}[gt]i?b?", re.I)
+_UNIT_SIZE = re.compile(r"infinity|[1-9]\d{0,4}[GT]")
 _WHOLE = re.compile(r"-?\d{1,12}")
 _NUMBER = re.compile(r"-?\d{1,12}(?:\.\d{1,12})?")
 # name -> (least, most): narrower than what can be meant, where the ends are never advice.
@@ -32,6 +34,7 @@ _VARIABLES = (
 )
 _FIGURE = re.compile(r"-?\d+(?:\.\d+)?(?:[kmgt]i?b?|s|ms)?", re.I)
 
+SHMEM_HUGE = "/sys/kernel/mm/transparent_hugepage/shmem_enabled"
 _CONTAINER = {
     "shm-size": _SIZE,
     "ipc": re.compile(r"host|shareable"),
@@ -48,17 +51,18 @@ _HOST = {
     "nofile": re.compile(r"[1-9]\d{3,7}"),
     "LimitMEMLOCK": re.compile(r"infinity"),
     "LimitNOFILE": re.compile(r"[1-9]\d{3,7}"),
-    "MemoryMax": re.compile(rf"infinity|{_SIZE.pattern}", re.I),
-    "MemoryHigh": re.compile(rf"infinity|{_SIZE.pattern}", re.I),
-    "TimeoutStartSec": re.compile(r"[1-9]\d{1,5}"),
+    "MemoryMax": _UNIT_SIZE,
+    "MemoryHigh": _UNIT_SIZE,
+    "TimeoutStartSec": re.compile(r"[1-9]\d{2,5}"),
     "TimeoutStopSec": re.compile(r"[1-9]\d{1,5}"),
-    "vm.swappiness": re.compile(r"\d{1,2}|100"),
+    "vm.swappiness": re.compile(r"[0-5]?\d|60"),  # the kernel's own is 60: less swaps later
     "vm.overcommit_memory": re.compile(r"[012]"),
     "vm.max_map_count": re.compile(r"[1-9]\d{4,8}"),
-    "vm.nr_hugepages": re.compile(r"\d{1,9}"),
+    "vm.nr_hugepages": re.compile(r"\d{1,6}"),
     "kernel.numa_balancing": re.compile(r"[01]"),
     "transparent_hugepage": re.compile(r"always|madvise|never"),
-    "shm": _SIZE,
+    SHMEM_HUGE: re.compile(r"always|within_size|advise|never"),
+    "shm": re.compile(r"[1-9]\d{0,4}[gG]"),
 }
 UNIT_KEYS = frozenset({"LimitMEMLOCK", "LimitNOFILE", "MemoryMax", "MemoryHigh", "TimeoutStartSec", "TimeoutStopSec"})
 

@@ -21,7 +21,7 @@ from agent.models.playbook.operating import (
     span,
 )
 from agent.models.playbook.seen import said_of
-from agent.views.words import GPU_WALL, amount
+from agent.views.words import GPU_WALL, amount, checked
 from transcripts.facts import Fact
 
 Json = dict[str, Any]
@@ -234,8 +234,7 @@ def works_here(case: Case, found: Found) -> str:
         lines += _kernels(case)
     for each in case.advised.changes if case.advised else ():
         if each["flag"] == flag and each.get("valid"):
-            text = f"{flag} {each['to'] or ''} stands in {each['valid']['in']} ({each['valid']['at']})"
-            lines.append(cited(f"{text}, its rules are {each['valid']['rules']}", each["evidence"], case))
+            lines.append(cited(f"{flag} {each['to'] or 'on'}: {checked(each)}", each["evidence"], case))
     lines += [cited(chosen.in_short(row), row.get("evidence", ()), case) for row in chosen.alone(case, word)[:1]]
     return "\n".join(line for line in lines if line)
 
@@ -262,8 +261,7 @@ def safe(case: Case, found: Found) -> str:
         return nothing_to_change(case)
     lines = []
     for each in made["changes"]:
-        valid = each.get("valid")
-        text = f"it exists in {valid['in']} ({valid['at']}), its rules are {valid['rules']}" if valid else "checked"
+        text = checked(each)
         text += "" if each["confirmed"] else "; NOT CONFIRMED on a live host"
         lines.append(cited(f"{each['flag']}: {text}; memory was checked", each["evidence"], case))
     lines.append(_risk(case, made))

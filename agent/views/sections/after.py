@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from agent.views.sections.blocks import HAPPENED, Block, Code, Items, Paragraph, Table, cited, happened
 from agent.views.terminal import rolled_back_when, still_asked
-from agent.views.words import amount, change_told, sentence
+from agent.views.words import amount, change_told, checked, sentence
 
 Json = dict[str, Any]
 ANSWERED: Final = 4
@@ -77,9 +77,8 @@ def change(document: Json) -> Iterator[Block]:
         yield Paragraph("None.")
         return
     for each in document["changes"]:
-        valid = each.get("valid")
-        proof = f" Valid in {valid['in']} at {valid['at']}; its rules are {valid['rules']}." if valid else ""
-        yield cited(f"{sentence(change_told(each))} {sentence(each['why'])}{proof}", each["evidence"])
+        told = (change_told(each), each["why"], checked(each))
+        yield cited(" ".join(filter(None, map(sentence, told))), each["evidence"])
     launch = document["launch"]
     rows = tuple(_changing(launch.get("diff", ())))
     if rows:

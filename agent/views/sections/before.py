@@ -70,7 +70,7 @@ def summary(document: Json) -> Iterator[Block]:
     server = [f"SGLang {target['version'] or 'of unknown version'}", target["model"] or "model unknown", *gpus]
     yield Paragraph(
         f"On {target['host']} ({', '.join(server)}) the operator reported: “{document['complaint']}”.",
-        tuple(filter(None, [target["version_from"], *(gpu["from"] for gpu in target["gpus"])])),
+        refs([target["version_from"], *(gpu["from"] for gpu in target["gpus"])]).references,
     )
     if document["damage"]:
         yield Paragraph(

@@ -19,7 +19,7 @@ from agent.views.first import first_screen
 from agent.views.layout import columned
 from agent.views.sections.blocks import Code
 from agent.views.tables import told_options
-from agent.views.words import plainly
+from agent.views.words import FILL_IN, checked, plainly, typed
 from tests.agent.views.conftest import HOSTS
 from tests.program import Done, sglscout
 from transcripts.records import Finding, Opened, Record, Reported
@@ -245,3 +245,21 @@ def test_the_hint_to_the_flags_names_the_version_that_was_read() -> None:
     assert told_options(options, version="0.5.9", whole=False) == [
         "flags that tune HiCache: 1, see sglscout flags hicache --version 0.5.9"
     ]
+
+
+def test_a_change_says_what_it_passed_and_where_nothing_could_check_it() -> None:
+    found = {"in": "0.4.1", "at": "", "rules": "not checked"}
+    assert checked({"kind": "flag", "valid": found}) == "valid in 0.4.1, its rules not checked"
+    placed = found | {"at": "srt/server_args.py:3145"}
+    assert checked({"kind": "flag", "valid": placed}).startswith("valid in 0.4.1 (srt/server_args.py:3145), its rules")
+    open_ = {"kind": "flag", "valid": None, "confirm_by": FILL_IN}
+    assert checked(open_) == "yours to fill in: nothing here checks what you give it"
+    assert "no source says more" in checked({"kind": "host", "valid": None})
+
+
+def test_a_variable_is_typed_as_one() -> None:
+    on = {"kind": "env", "do": "set", "flag": "SGLANG_ENABLE_SPEC_V2", "from": None, "to": "1"}
+    half = {"kind": "flag", "do": "lower", "flag": "--page-size", "from": 64, "to": 32}
+    switch = {"kind": "flag", "do": "set", "flag": "--enable-metrics", "from": None, "to": None}
+    assert typed([on, half, switch]) == "SGLANG_ENABLE_SPEC_V2=1, --page-size 32, --enable-metrics"
+    assert typed([on, half], "from") == "without SGLANG_ENABLE_SPEC_V2, --page-size 64"
