@@ -17,7 +17,7 @@ from transcripts.redaction.known import Known
 from transcripts.redaction.placeholders import PLACEHOLDER, Placeholders
 from transcripts.redaction.places import PEM
 from transcripts.redaction.prompts import prompts
-from transcripts.redaction.triggers import TRIGGERS
+from transcripts.redaction.triggers import TRIGGER_FORMS, TRIGGERS
 
 Profile = Literal["llm", "share"]
 
@@ -109,7 +109,7 @@ class Redactor:
             if "PRIVATE KEY" in text
         ]
         lower = _lower(text)
-        for start, end in _regions(text, lower, TRIGGERS):
+        for start, end in _regions(text, lower, TRIGGERS, TRIGGER_FORMS):
             found.extend(rules.secrets(text, lower, start, end))
             found.extend(prompts(text, lower, start, end))
         found.extend(rules.vendors(text))
@@ -235,7 +235,9 @@ def _outside(
             yield span
 
 
-def _regions(text: str, searched: str, triggers: tuple[str, ...]) -> Iterator[tuple[int, int]]:
+def _regions(
+    text: str, searched: str, triggers: tuple[str, ...], forms: tuple[re.Pattern[str], ...] = ()
+) -> Iterator[tuple[int, int]]:
     """Runs of lines that hold a trigger, with the two lines behind each, in order and without overlaps."""
     first = text.find("\n")
     lines = {
@@ -249,6 +251,14 @@ def _regions(text: str, searched: str, triggers: tuple[str, ...]) -> Iterator[tu
             end = len(searched) if end < 0 else end
             lines.add((start, end))
             at = searched.find(trigger, end)
+    for form in forms:
+        hit = form.search(searched)
+        while hit:
+            start = searched.rfind("\n", 0, hit.start()) + 1
+            end = searched.find("\n", hit.end())
+            end = len(searched) if end < 0 else end
+            lines.add((start, end))
+            hit = form.search(searched, end)
     low, high = -1, -2
     for start, end in sorted(lines):
         if start <= high + 1:
