@@ -210,6 +210,7 @@ MEASURED: Final = {
     ),
     "series_last": ("", "last value of it; scope likewise"),
     "series_steady": ("", "whether it moved in one direction only; scope likewise"),
+    "pool_ratio": ("x", "tokens of the KV pool with something over those without; scope as for speed_ratio"),
     "speed_ratio": (
         "x",
         "speed with something over speed without it; scope kv_dtype, store, host_cache, draft, or none",

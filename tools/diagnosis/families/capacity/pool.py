@@ -66,6 +66,12 @@ def _few_fill_it(view: View) -> Seen | None:
     return below_limit(view) if running is not None and running < _FEW else None
 
 
+def _pool_full(view: View) -> Seen | None:
+    """The pool of whole contexts is full; where there are two, the window pool is another matter."""
+    scope = "full" if view.facts.get("usage_p95", "full") else None
+    return either(above("usage_p95", 0.93, scope), above("usage_max", 0.97, scope))(view)
+
+
 def _no_room_for_another(view: View) -> Seen | None:
     """What is left of the pool is less than one more request of the usual length takes."""
     pool, usage, each = view.number("kv_pool", ""), view.number("usage_p95", ""), view.number("tokens_per_request")
@@ -310,7 +316,7 @@ ENTRIES = (
             Clue(
                 3,
                 both(
-                    either(above("usage_p95", 0.93), above("usage_max", 0.97), _no_room_for_another),
+                    either(_pool_full, _no_room_for_another),
                     either(above("queue_p95", 1), above("queue_max", 1)),
                 ),
                 "the pool is full while requests wait",

@@ -113,6 +113,15 @@ def _swa_is_idle(view: View) -> Seen | None:
     return Seen(f"full pool at {full:.2f}, window pool at {swa:.2f}", view.sources("usage_max"))
 
 
+def _chunks_are_cut(view: View) -> Seen | None:
+    chunk = view.value("--chunked-prefill-size") or view.number("chunked_prefill_size")
+    most, swa = view.number("new_tokens_max"), view.number("usage_max", "swa")
+    waiting = view.number("queue_p95")
+    if not chunk or not most or swa is None or not waiting or most >= chunk / 2 or swa < 0.85:
+        return None
+    return Seen(f"{most:g} new tokens at most, chunks of {chunk:g}", view.sources("new_tokens_max", "usage_max"))
+
+
 def _window_for_chunks(view: View) -> Actions:
     now = view.value("--swa-full-tokens-ratio") or 0.8
     changes = [
@@ -189,6 +198,7 @@ ENTRIES = (
             Clue(4, both(symptom("chunks_cut"), SWA), "chunks are cut on a model with a window pool"),
             Clue(3, window_below_chunk, "the window pool is close to one chunk"),
             Clue(1, both(symptom("prefill_slow"), SWA), "prefill is slow"),
+            Clue(2, _chunks_are_cut, "batches are far smaller than the chunk while the window pool is full"),
         ),
         settle=Question(
             "Is #new-token smaller than the chunk while the window pool is full?",

@@ -17,7 +17,8 @@ from tools.diagnosis.clues import (
     setting_above,
     symptom,
 )
-from tools.diagnosis.conditions import OOM_ANYWHERE, OOM_SAID
+from tools.diagnosis.conditions import OOM_ANYWHERE, OOM_SAID, VISION_FRAME
+from tools.diagnosis.measured import stands_in
 from tools.diagnosis.model import Actions, Proposal, Question
 from tools.diagnosis.view import View
 
@@ -212,13 +213,25 @@ def _workspace(view: View) -> Actions:
     )
 
 
+# A stack that was printed, without one frame of the vision tower in it.
+_TEXT_LAYERS = both(phase("prefill"), stands_in("forward_extend"), lacks(VISION_FRAME))
+
+
 ENTRIES = (
     Entry(
         "oom.runtime.prefill_activation",
         "A prefill chunk needs more activation memory than is left outside the static part.",
         for_=(
-            Clue(6, both(phase("prefill"), lacks(symptom("images", "logprobs"))), "memory runs out in prefill"),
-            Clue(2, both(phase("prefill"), symptom("images", "logprobs")), "memory runs out in prefill"),
+            Clue(
+                6,
+                both(phase("prefill"), either(_TEXT_LAYERS, lacks(symptom("images", "logprobs")))),
+                "memory runs out in prefill",
+            ),
+            Clue(
+                2,
+                both(phase("prefill"), symptom("images", "logprobs"), lacks(_TEXT_LAYERS)),
+                "memory runs out in prefill",
+            ),
             Clue(
                 3,
                 both(
@@ -312,6 +325,8 @@ ENTRIES = (
         against=(
             Clue(4, _mostly_fragments, "enough is held, in pieces"),
             Clue(2, symptom("long_prompts"), "text of great length fails as well"),
+            Clue(4, _TEXT_LAYERS, "the stack stands in text layers"),
+            Clue(3, phase("load", "pools", "graph_capture", "decode"), "it fails elsewhere"),
             Clue(3, flag("--tokenizer-worker-num"), "several tokenizer workers share the first GPU"),
         ),
         settle=Question("How large are the images, and do text requests alone survive?", "request log; traceback"),

@@ -310,6 +310,11 @@ ENTRIES = (
             Clue(3, either(*_LATER), "it fails while serving"),
             Clue(3, said("weights_leave_no_room"), "the server asks for a higher fraction"),
             Clue(3, said("piecewise_failed"), "prefill graphs fail for another reason"),
+            Clue(
+                1.5,
+                both(fact("graph_end_gib"), symptom("prefill_graphs"), lacks(OOM_ANYWHERE)),
+                "capture ended, and prefill graphs are on",
+            ),
         ),
         neighbours=(("version.prefill_graph_hang", "there capture ends and no memory is short"),),
         settle=Question(

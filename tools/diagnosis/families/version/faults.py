@@ -172,6 +172,11 @@ ENTRIES = (
                 "health fails and the first request hangs",
             ),
             Clue(1.5, said("detokenizer_silent"), "the detokenizer stays silent"),
+            Clue(
+                1.5,
+                both(fact("graph_end_gib"), symptom("prefill_graphs"), symptom("hangs"), lacks(fact("ready"))),
+                "the last thing seen of the start is the end of a capture",
+            ),
         ),
         against=(
             Clue(2, said("permission_denied", "cache_dir_denied", "cuda_oom", "killed"), "a process died"),

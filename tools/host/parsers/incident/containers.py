@@ -31,6 +31,21 @@ _CONNECTIONS: Final = re.compile(r"(\d[\d,]*) (?:\w+ )?(?:established|open) (?:t
 _NEAR: Final = 4  # lines between a command or a file's name and what it printed
 
 
+_IMAGE: Final = re.compile(
+    r"\b(?:docker|container|oci|base|official|runtime|nightly|slim|python|cuda|rocm|sglang|lmsysorg\S*) images?\b"
+    r"|(?<![\w/-])image ?: ?(?=\S)"
+    r"|\bimages?\b(?= (?:is |was |are |tag )?(?:[\w.-]+/[\w.-]+[:\w]|the official|lmsys|v?\d+\.\d+|pulled|built))"
+    r"|\b(?:to|since|after|with|in|from|on) (?:the |our |an? )?(?:new|old|latest|previous|next|same|custom) image\b"
+    r"(?! (?:request|url|input|token|processor|prompt|batch))",
+    re.I,
+)
+
+
+def without_container_images(text: str) -> str:
+    """The text without images that containers are made of: they are no pictures."""
+    return _IMAGE.sub(" ", text)
+
+
 def read(page: Page, lines: Sequence[str], grade: Grade) -> None:
     """Facts of one text; what a command printed is known by the command a few lines above."""
     head: list[str] = []

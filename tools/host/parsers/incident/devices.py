@@ -17,7 +17,10 @@ _SLASHED: Final = re.compile(
     re.I,
 )
 _GPU_WORDS: Final = re.compile(r"nvidia-smi|gpus?\b|cards?\b|vram|device", re.I)
-_HELD: Final = re.compile(r"(?:gpu|cuda:|card|device) ?(\d+)\b[^\d\n]{0,24}?(\d+(?:\.\d+)?) ?(GB|GiB|MiB)\b", re.I)
+_HELD: Final = re.compile(
+    r"(?:gpu|cuda:|card|device)s? ?(\d+)(?: ?(?:-|–|to|\.\.) ?(?:gpu ?)?\d+)?\b[^\d\n]{0,24}?(\d+(?:\.\d+)?) ?(GB|GiB|MiB)\b",
+    re.I,
+)
 _FREE_WORDS: Final = re.compile(r"\bfree\b|avail", re.I)
 _PROCESS: Final = re.compile(r"\|\s+(\d+)\s+\S+\s+\S+\s+(\d+)\s+C\S*\s+(\S.*?)\s+(\d+)MiB")
 _HOLDS: Final = re.compile(r"Process (\d+) has (\d+(?:\.\d+)?) (GiB|MiB) memory in use")

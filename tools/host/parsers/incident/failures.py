@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from tools.host.parsers.incident.containers import without_container_images
 from tools.host.parsers.incident.denials import happened
 from tools.host.parsers.incident.messages import is_settings
 from tools.host.parsers.page import Page
@@ -199,7 +200,7 @@ def read_phase(page: Page, lines: list[str], told: list[tuple[int, str]], grade:
             continue
         before = lines[max(0, number - _REACH) : number]
         beside = [*before, *lines[number : number + 3]]
-        around = "\n".join(one for one in beside if not (_is_end(one) or is_settings(one)))
+        around = without_container_images("\n".join(one for one in beside if not (_is_end(one) or is_settings(one))))
         phase = next((name for name, pattern in _PATTERNS if pattern.search(line)), "")
         phase = "draft" if boot.drafting and phase in ("", "load", "pools") else phase
         phase = phase or next((name for name, pattern in _PATTERNS if pattern.search(around)), "")

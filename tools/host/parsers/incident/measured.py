@@ -212,14 +212,18 @@ _BOTH: Final = re.compile(
     re.I,
 )  # fmt: skip
 _PARTS: Final = re.compile(
-    r"\bvs\.?\b|\bversus\b|\bagainst\b|;|\binstead of\b|, (?=\D{0,30}\d)|\((?=[^)]*\d)|\band\b(?=[^.]*\d)|\bbut\b|->",
+    r"\bvs\.?\b|\bversus\b|\bagainst\b|;|\binstead of\b|, (?=\D{0,40}\d)|\((?=[^)]*\d)|\band\b(?=[^.]*\d)|\bbut\b|->",
     re.I,
 )
 
 
+_POOL: Final = re.compile(r"max_total_num_tokens|\bkv pool\b|\btokens in the pool\b", re.I)
+
+
 def _comparison(page: Page, line: str, number: int, grade: Grade) -> None:
     scored = _SCORED.search(line) is not None
-    if not scored and not _ABOUT.search(line):
+    sized = not scored and _POOL.search(line) is not None
+    if not scored and not sized and not _ABOUT.search(line):
         return
     subject = next((name for name, pattern in _SUBJECTS if pattern.search(line)), "")
     pair = _BOTH.search(line)
@@ -234,8 +238,9 @@ def _comparison(page: Page, line: str, number: int, grade: Grade) -> None:
         first, second = found
     if not first or not second:
         return
-    ratio = first / second if scored or _FASTER_IS_MORE.search(line) else second / first
-    page.add("quality_ratio" if scored else "speed_ratio", round(ratio, 3), number, scope=subject, grade=grade)
+    ratio = first / second if scored or sized or _FASTER_IS_MORE.search(line) else second / first
+    name = "quality_ratio" if scored else "pool_ratio" if sized else "speed_ratio"
+    page.add(name, round(ratio, 3), number, scope=subject, grade=grade)
 
 
 def _sides(line: str) -> tuple[float, float] | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from tools.host.parsers.incident.containers import without_container_images
 from tools.host.parsers.incident.denials import without_denied
 from tools.host.parsers.incident.stacks import is_frame
 from tools.host.parsers.page import Page
@@ -162,7 +163,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "gpu0_processes",
-        r"(?:gpu|card|device) ?0:? .{0,20}\b(?:[2-9]|\d\d) (?:python |sglang )?process|(?:gpu ?0|first gpu).{0,60}(?:lists?|shows?|has|holds).{0,60}process|extra (?:python )?process(?:es)?|\d+ (?:extra )?(?:python )?processes? (?:of|at|with) ~?\d|cuda contexts?",
+        r"(?:gpu|card|device) ?0:? .{0,20}\b(?:[2-9]|\d\d) (?:python |sglang )?process|(?:gpu ?0|first gpu).{0,60}(?:lists?|shows?|has|holds).{0,60}process|extra (?:python )?process(?:es)?|\d+ (?:extra )?(?:python )?processes? (?:of|at|with) ~?\d|gpu ?0\b.{0,60}(?:tokenizer|python|sglang)\S*.{0,24}(?:[x×] ?\d|\d ?[x×])|cuda contexts?",
     ),
     (
         "image_work",
@@ -418,7 +419,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     # hangs
     (
         "hangs",
-        r"last (?:log )?lines? (?:is|was) .{0,25}(?:minutes?|hours?) (?:old|ago)|no (?:new )?(?:log )?(?:lines?|output) for (?:\w+ )?(?:\d+|minutes|hours)|tp ?\d never starts|at full load, no|stands? still|st(?:ood|ays?) still|\(nothing for \d+|no (?:more )?tokens? (?:comes?|any ?more|appears?)|gpus? (?:is |are |stands? )?at 0 ?%|py-spy|waits? (?:in|on) (?:the )?(?:\w*(?:lock|result|event|barrier)|\w*_queue\b|queue\.get)|never answers?|no further (?:responses?|output|requests?)|nothing (?:comes|happens|more)|goes silent|stops? (?:serving|generating)|\bhangs?\b|\bhung\b|hanging|deadlock\w*|stuck\b|never (?:ends|completes?|finish\w*|returns?|answers?|comes? back|responds?)|frozen|freezes|just sits|no (?:progress|response|answer)|stops? (?:responding|answering)|unresponsive",
+        r"last (?:log )?lines? (?:is|was) .{0,25}(?:minutes?|hours?) (?:old|ago)|no (?:new |more |further )*(?:log )?(?:lines?|output) for (?:\w+ )?(?:\d+|minutes|hours)|tp ?\d never starts|at full load, no|stands? still|st(?:ood|ays?) still|\(nothing for \d+|no (?:more )?tokens? (?:comes?|any ?more|appears?)|gpus? (?:is |are |stands? )?at 0 ?%|py-spy|waits? (?:in|on) (?:the )?(?:\w*(?:lock|result|event|barrier)|\w*_queue\b|queue\.get)|never answers?|no further (?:responses?|output|requests?)|nothing (?:comes|happens|more)|goes silent|stops? (?:serving|generating)|\bhangs?\b|\bhung\b|hanging|deadlock\w*|stuck\b|never (?:ends|completes?|finish\w*|returns?|answers?|comes? back|responds?)|frozen|freezes|just sits|no (?:progress|response|answer)|stops? (?:responding|answering)|unresponsive",
     ),
     ("first_request_hangs", r"first request (?:never|hangs?|does not)|never returns"),
     (
@@ -628,7 +629,8 @@ def read(page: Page, text: str, grade: Grade) -> None:
     """Every term that a sentence of the text states, with the line it stands on."""
     line = 1
     for sentence in _SENTENCE.split(text):
-        low = _without_denials(_percents(" ".join(sentence.lower().split())[:_LONGEST_SENTENCE]))
+        low = without_container_images(" ".join(sentence.lower().split())[:_LONGEST_SENTENCE])
+        low = _without_denials(_percents(low))
         if len(low) > 3 and not _LOG_LINE.search(low) and not is_frame(sentence):
             if _REPEATS.search(low):
                 page.add("symptom", True, line, scope="repeats_token", grade=grade)
