@@ -238,22 +238,31 @@ def test_the_suffix_chooses_the_format_and_only_the_owner_can_read_it(
     assert "cannot be written" in refused.err
 
 
-def test_shared_names_neither_host_nor_user_nor_serial() -> None:
+def test_shared_names_neither_host_nor_user_nor_serial_nor_prompt() -> None:
     log = "2026-02-11T14:28:37+00:00 kaboom7 python3[1]: The server is fired up and ready to roll!\n"
+    asked = (
+        "2026-02-11T14:28:38+00:00 kaboom7 python3[1]: Receive: obj=GenerateReqInput(text='my diary', input_ids=None)\n"
+    )
     gpus = "index, uuid\n0, GPU-8f2c1c3e-1111-2222-3333-444455556666\n"
+    complaint = (
+        "slow on kaboom7 (10.20.30.41), tell carla@corp.example; models in /home/dieter/models, db.corp.internal too"
+    )
     found = [
-        Opened(id="ses_01TESTTESTTEST00", role="session", text="slow on kaboom7", target={"host": "ingrid@kaboom7"}),
-        EvidenceTaken.of(_evidence("E1", "journal_boot", log)),
+        Opened(id="ses_01TESTTESTTEST00", role="session", text=complaint, target={"host": "ingrid@kaboom7"}),
+        EvidenceTaken.of(_evidence("E1", "journal_boot", log + asked)),
         EvidenceTaken.of(_evidence("E2", "gpus", gpus)),
-        Concluded(text="kaboom7 is slow because ingrid said so [E1:1]. See 10.20.30.40 [E2:2].", exit=0),
+        Said(text="does ingrid see 00:1a:2b:3c:4d:5e from kaboom7?"),
+        Concluded(text="kaboom7 is slow because ingrid said so [E1:1] [E1:2]. See 10.20.30.40 [E2:2].", exit=0),
     ]
     from agent.case import Case
     from agent.document import document
 
-    text = markdown(shared(document(Case.fold(found)))) + html(shared(document(Case.fold(found))))
-    assert "the-server" in text
-    for name in ("kaboom7", "ingrid", "10.20.30.40", "8f2c1c3e"):
-        assert name not in text
+    made = shared(document(Case.fold(found)))
+    texts = [markdown(made), html(made), json.dumps(made, ensure_ascii=False)]
+    assert all("«host»" in text for text in texts)
+    named = ["kaboom7", "ingrid", "carla", "dieter", "10.20.30.4", "8f2c1c3e", "corp.internal", "00:1a:2b", "diary"]
+    assert [name for name in named for text in texts if name in text] == []
+    assert re.findall(r"«host#\d+» python3", str(texts)) == []  # the one host has one name
 
 
 def _evidence(identity: str, probe: str, text: str) -> Evidence:
