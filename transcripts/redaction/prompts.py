@@ -16,7 +16,7 @@ _PROMPT_NAMES: Final = frozenset(
         "decoded_text", "reasoning_content", "jsonschema", "json_schema", "regex", "ebnf", "image_data",
         "video_data", "audio_data", "image_url", "input", "arguments", "structural_tag", "instructions",
         "system_prompt", "user_prompt", "query", "suffix", "messages", "completion", "response_text", "prompt_text",
-        "refusal",
+        "refusal", "documents",
     }
 )  # fmt: skip
 _PROMPT_CORES: Final = (
@@ -40,6 +40,7 @@ _PROMPT_CORES: Final = (
     "messages",
     "completion",
     "refusal",
+    "documents",
 )
 _PROMPT_VALUES: Final = (
     re.compile(rf"{EQUALS}\{{\s*\\*[\"']url\\*[\"']{EQUALS}{QUOTED}"),
@@ -47,6 +48,12 @@ _PROMPT_VALUES: Final = (
     re.compile(rf"{EQUALS}(?P<v>\[[ \t]*(?=[\"'])(?:'(?:\\.|[^'\\\n])*'|\"(?:\\.|[^\"\\\n])*\"|[^\[\]'\"\n])*\]?)"),
     re.compile(rf"{EQUALS}(?P<v>\[[\d\s,\[\]\-.…]*\]?)"),
 )
+
+# A plain scalar behind the role of who says it, as YAML has it.
+_ROLE_BEFORE: Final = re.compile(
+    r"\brole[\"']?[ \t]*[:=][ \t]*[\"']?(?:user|system|assistant|tool|developer)\b[\"']?,?\s*$"
+)
+_PLAIN: Final = re.compile(r"[ \t]*:[ \t]+(?P<v>[^\s\"'«\[{|>][^\n}\]]*)")
 
 
 def prompts(text: str, lower: str, start: int, end: int) -> Iterator[Found]:
@@ -57,6 +64,8 @@ def prompts(text: str, lower: str, start: int, end: int) -> Iterator[Found]:
         if name not in _PROMPT_NAMES or low < covered:
             continue
         found = next(filter(None, (pattern.match(text, high, end) for pattern in _PROMPT_VALUES)), None)
+        if found is None and name == "content" and _ROLE_BEFORE.search(text, max(0, low - 60), low):
+            found = _PLAIN.match(text, high, end)
         if found and found["v"] and not re.fullmatch(r"«.*|<[^<>\s]{1,40}>|\[\s*\]?|None|auto", found["v"]):
             covered = found.end("v")
             yield Found(*found.span("v"), f"prompt:{slug(name)}", False)

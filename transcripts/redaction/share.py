@@ -62,6 +62,9 @@ _IPV6: Final = re.compile(r"(?<![\w:.])(?P<v>[0-9A-Fa-f:]{2,39}:[0-9A-Fa-f:.]{0,
 _MAC: Final = re.compile(
     r"(?<![\w:-])(?P<v>(?:[0-9A-Fa-f]{2}:){5,19}[0-9A-Fa-f]{2}|(?:[0-9a-f]{2}-){5}[0-9a-f]{2})(?![\w:-])"
 )
+_GUID: Final = re.compile(
+    r"guid['\"]?\s*[:=]\s*['\"]?(?P<v>(?:0x)?[0-9a-f]{4}(?::?[0-9a-f]{4}){3})(?![\w:])", re.IGNORECASE
+)
 _MAIL: Final = re.compile(r"(?<![\w.+-])(?P<v>[A-Za-z0-9_.+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63})+)")
 _SSH_USER: Final = re.compile(r"\b(?:ssh|scp|rsync|sftp)\b[^\n]{0,120}?[ \t](?P<v>[a-z_][\w.-]{0,31})(?=@[\w.-])")
 _SSH_HOST: Final = re.compile(r"\b(?:ssh|scp|rsync|sftp)\b[^\n]{0,120}?[ \t][a-z_][\w.-]{0,31}@(?P<v>[\w.-]+)")
@@ -72,6 +75,15 @@ _USER: Final = re.compile(
     r"|\bFailed password for (?:invalid user )?|\b[ug]id=\d+\()(?P<v>[A-Za-z_][\w.-]{0,31})",
     re.IGNORECASE,
 )
+# An owner and a group in `ls -l`, the first column of `ps aux`, and who asked sudo.
+_OWNER: Final = re.compile(r"^[dlcbps-][rwxsStT-]{9}[.+@]?[ ]+\d+ (?P<v>[A-Za-z_][\w.-]{0,31})(?= )", re.MULTILINE)
+_GROUP: Final = re.compile(
+    r"^[dlcbps-][rwxsStT-]{9}[.+@]?[ ]+\d+ [\w.-]{1,32}[ ]+(?P<v>[A-Za-z_][\w.-]{0,31})(?=[ ]+\d)", re.MULTILINE
+)
+_PS_USER: Final = re.compile(
+    r"^(?P<v>[a-z_][\w.-]{0,31})(?=[ ]+\d+[ ]+\d+\.\d[ ]+\d+\.\d[ ]+\d+[ ]+\d+ )", re.MULTILINE
+)
+_SUDO_USER: Final = re.compile(r"\bsudo(?:\[\d+\])?:[ ]+(?P<v>[A-Za-z_][\w.-]{0,31})(?= : (?:TTY|PWD|USER)=)")
 _HOST_KEY: Final = re.compile(
     r"\b(?:host_?name|static hostname|node_?name|nodename|peer_?host"
     r"|master_addr)['\"]?\s*[:=]\s*['\"]?(?P<v>[A-Za-z][\w.-]{2,})",
@@ -80,6 +92,7 @@ _HOST_KEY: Final = re.compile(
 _HOST_LABEL: Final = re.compile(
     r"\bhost['\"]?[ \t]*[:=][ \t]*['\"]?(?P<v>(?=[A-Za-z_]*[\d.-])[A-Za-z][\w.-]{2,})", re.IGNORECASE
 )
+_UNAME_HOST: Final = re.compile(r"^Linux (?P<v>[A-Za-z][\w.-]*)(?= \d+\.\d+\S* #)", re.MULTILINE)
 _HOST_NAMED: Final = re.compile(
     r"\b(?:node|host|peer|machine|server)[ \t]+"
     r"(?P<v>(?:gpu|node|host|srv|server|worker|compute|dgx|hgx|box)\d{1,4}[a-z]?)(?![\w.-]*\w)",
@@ -119,6 +132,7 @@ _PATTERNS: Final = (
     ("host", _HOST_KEY, 6),
     ("host", _HOST_LABEL, 6),
     ("host", _HOST_NAMED, 0),
+    ("host", _UNAME_HOST, 6),
     ("host", _RENDEZVOUS, 6),
     ("host", _HOST, 0),
     ("host", _FULL_NAME, 6),
@@ -126,7 +140,12 @@ _PATTERNS: Final = (
     ("host", _SHELL_HOST, 6),
     ("user", _SHELL_USER, 0),
     ("user", _SSH_USER, 0),
+    ("user", _OWNER, 0),
+    ("user", _GROUP, 0),
+    ("user", _PS_USER, 0),
+    ("user", _SUDO_USER, 6),
     ("mac", _MAC, 0),
+    ("mac", _GUID, 0),
     ("mail", _MAIL, 0),
     ("uuid", _UUID, 0),
     ("serial", _SERIAL, 0),

@@ -88,6 +88,7 @@ TRIGGERS: Final = (
     "suffix",
     "messages",
     "refusal",
+    "documents",
 )
 # Words that go on in several ways. Each begins with letters of its own: such a pattern costs what one word does.
 TRIGGER_FORMS: Final = tuple(
