@@ -199,7 +199,21 @@ QUESTIONS = [
     ("what if I only have 200 GB of ram for it", ["within 200 gb", "largest ratio is 2.2"]),
     ("what if i can only give hicache 40 GB", ["nothing is gained", "89.5 gb"]),
     ("is it worth it?", ["no gain in speed is promised"]),
+    ("is it safe to put --schedule-conservativeness 0.3", ["--schedule-conservativeness", "default 1.0"]),
+    ("does it lose me any tokens per second per user?", ["known of this change", "not promised"]),
+    ("we have prompts of 30k tokens at night, still 72?", ["carries about 5"]),
+    ("what is kv_cache_dtype now", ["--kv-cache-dtype is auto, as the server runs"]),
+    ("how sure are you and what would prove you wrong?", ["certainty 0.97"]),
+    ("how many requests will then run at once?", ["24 more than run"]),
+    ("should I worry about NUMA?", ["numa nodes is 2"]),
+    ("did you check the other 7 GPUs?", ["is the fullest"]),
+    ("which commit / version are we on", ["version is 0.5.9"]),
+    ("e5m2 or e4m3?", ["fp8_e4m3", "2.00x"]),
+    ("we also run a postgres with 60GB on the box", ["338.2 gb are left", "largest ratio is 3.7"]),
+    ("should i restart the server", ["not without loss", "48 ran"]),
     # in German
+    ("was kostet mich das?", ["about 319 s"]),
+    ("soll ich den Server neu starten?", ["not without loss"]),
     ("wie lange ist der Server weg", ["about 319 s"]),
     ("sag mir was ich machen soll", ["--max-running-requests to 72"]),
     ("lohnt sich das?", ["no gain in speed is promised"]),
@@ -328,6 +342,7 @@ UNANSWERABLE = [
     "does it affect other services", "what about tensor parallel 4", "how long do requests wait",
     "what is the difference between running and queued", "is there a risk of data loss",
     "wie wird das Wetter",
+    "can I just kill the longest requests?",
 ]  # fmt: skip
 
 

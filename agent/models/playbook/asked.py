@@ -70,7 +70,7 @@ def lever_with_requests(case: Case, found: re.Match[str]) -> Answer:
 
 
 LEVER_WORDS: Final = {
-    "kv_dtype": r"fp8|fp4|kv.?cache.?dtype|quanti[sz]\w* kv|kv quanti",
+    "kv_dtype": r"fp8|fp4|\be[45]m[23]\b|kv.?cache.?dtype|quanti[sz]\w* kv|kv quanti",
     "dp_attention": r"\bdp\b|data.parallel|dp.attention",
     "dcp": r"\bdcp\b|context.parallel",
 }

@@ -36,6 +36,7 @@ _ANOTHER_LOOK: Final = re.compile(
     r"look (?:again|anew|once more)|re-?(?:check|diagnose)|(?:busy|under load) (?:now|again)|now (?:it is |it's )?busy",
     re.IGNORECASE,
 )
+_FLAG: Final = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]+")
 _ASKING: Final = re.compile(
     r"(?:why|how|what|whats|which|who|when|where|can|could|will|would|is|are|does|do|did|should|may|must|and|but|so)\b",
     re.IGNORECASE,
@@ -80,9 +81,14 @@ def answered(case: Case, question: str) -> Answer:
         found = intent.heard(text)
         if found is not None:
             answer = intent.handler(case, found)
-            if answer:
+            if answer and _is_about(answer, text):
                 return answer
     return ""
+
+
+def _is_about(answer: Answer, question: str) -> bool:
+    """Whether every flag that is asked about is told of: else the answer is one to another question."""
+    return isinstance(answer, Ask) or all(flag in answer for flag in _FLAG.findall(question))
 
 
 def _call_id(case: Case, tool: str) -> str:

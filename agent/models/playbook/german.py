@@ -17,6 +17,7 @@ _PHRASES: Final = (
     (r"was (?:ich|wir|man) (?:jetzt |denn |nun )?(?:machen|tun) (?:soll\w*|muss|müssen|kann)", "what should i do"),
     (r"(?:ist|bleibt|wäre) (?:der |das |die )?\w+ (?:dann )?weg", "is it down"),
     (r"sag(?:e|en)? (?:mir|uns)", "tell me"),
+    (r"was kostet (?:mich |uns )?(?:das|es|dies)", "what does it cost"), (r"neu ?(?:zu ?)?start(?:en|e|et)", "restart"),
     (r"lohnt (?:sich|es sich) (?:das|dies|es)|lohnt (?:das|es) sich", "is it worth it"),
     (r"passiert mit", "happens with"), (r"bei(?:m)? (?:einem )?neustart", "at restart"),
 )  # fmt: skip

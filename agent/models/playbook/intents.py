@@ -112,7 +112,12 @@ def _on_the_change() -> Rows:
     )
     ended = r"\b(?:lose\w*|lost|losing|drop\w*|kill\w*|abort\w*|cut off|in.?flight|interrupt\w*)\b"
     again = r"\b(?:reconnect\w*|resend|retry)\b"
-    yield operating.lost, _any(ended, again, r"\bhappens? (?:to|with)\b"), _any(_REQUESTS, r"\bcaches?\b|prefix")
+    other = "per second|throughput|speed|latency|(?:i|we) (?:just )?(?:kill|abort|drop|cut)"
+    yield (
+        operating.lost,
+        _unless(other, _any(ended, again, r"\bhappens? (?:to|with)\b")),
+        _any(_REQUESTS, r"\bcaches?\b|prefix"),
+    )
     yield operating.lost, r"\bhappens?\b", _START
     held_off = r"\b(?:wait|ignore|postpone|delay|urgent\w*|do nothing|leave it|sleep|go to bed)\b"
     moment = r"until|till|morning|tomorrow|monday|weekend|hours?|\b(?:can|could|must|should|what if|how|is)\b"
@@ -120,7 +125,10 @@ def _on_the_change() -> Rows:
     live = r"without (?:downtime|an? outage)|hot.?(?:re)?load|on the fly|(?:at |in |during )run.?time|\blive\b|dynamic"
     yield (
         operating.no_restart,
-        _any(live, r"\blater\b|\btonight\b|\bat night\b|while (?:it is |it's )?(?:running|serving)"),
+        _unless(
+            r"prompts?|tokens?|users?",
+            _any(live, r"\blater\b|\btonight\b|\bat night\b|while (?:it is |it's )?(?:running|serving)"),
+        ),
     )
     yield (
         operating.restart_how,
@@ -138,7 +146,7 @@ def _on_the_change() -> Rows:
     negative = r"\b(?:can't|cannot|without|no|not|avoid|live|hot|on the fly|instead of)\b"
     needed = r"\b(?:need\w*|have to|must|requir\w*|necessary|really)\b"
     yield operating.no_restart, _START, _any(negative, needed)
-    moment = r"\b(?:now|safe|okay|when|good (?:time|moment)|quiet|right away|risk\w*|possible|can|may)\b"
+    moment = r"\b(?:now|safe|okay|when|good (?:time|moment)|quiet|right away|risk\w*|possible|can|may|should)\b"
     yield effects.safe_now, _START, moment
     yield effects.safe_now, r"safe to (?:apply|do)|apply (?:it )?now|now apply|\b(?:do|apply) (?:it|this|that) now"
     stays = r"\b(?:setting|change|it|this)\b.*\b(?:stay|stick|last)\b"
@@ -185,6 +193,7 @@ def _on_effects() -> Rows:
     yield effects.slower, _unless("why", _SLOW)
     yield effects.slower, _SPEED, r"\b(?:will|worse|drop\w*|fall\w*|go|hurt\w*|affect\w*|suffer\w*|impact)\b"
     yield effects.slower, r"\b(?:will|would|can|could|does)\b.*\b(?:worse|degrad\w*)\b"
+    yield effects.slower, r"per second|tok/s|\btps\b", r"\b(?:lose|lost|costs?|drop\w*|fewer|less)\b"
     broken = r"\b(?:will|can|could|might)\b.*\b(?:crash|break)\b|worst (?:that|thing|case)"
     yield effects.safe, _unless("why|again", broken)
     yield (
@@ -208,6 +217,7 @@ def _on_effects() -> Rows:
 
 def _with_numbers() -> Rows:
     """Flags by name and sums by number."""
+    yield seen.argument, _unless("why|how|if|can|should|after", r"\bnow\b|current\w*|in force|right now|\bset to\b")
     yield asked.flag, r"(--[a-z][a-z0-9-]+)", _OF_A_FLAG
     yield (
         asked.what_a_flag_does,
@@ -216,10 +226,10 @@ def _with_numbers() -> Rows:
     )
     yield asked.sum_of("hicache_ratio"), rf"ratio\D{{0,12}}{NUMBER}|{NUMBER}x? ratio"
     gb = rf"{NUMBER} ?(?:gi?b|g)\b"
-    ram = r"\bram\b|\bhost\b|(?:system|main|cpu) memory|hi-?cache|off-?load"
-    others = r"\b(?:keep|kept|leave|left over|need\w*|reserve\w*|others?|else|rest|free|minus|less)\b"
+    ram = r"\bram\b|\b(?:host|box|machine)\b|(?:system|main|cpu) memory|hi-?cache|off-?load"
+    others = r"\b(?:keep|kept|leave|left over|need\w*|reserve\w*|others?|else|rest|free|minus|less|also|too)\b"
     given = r"what if|\b(?:if|can|could|only|just|give|spare|most|max\w*)\b"
-    measured = "why|how much|how many|gpus?|cards?|vram|where|requests?|run|serve"
+    measured = "why|how much|how many|gpus?|cards?|vram|where|requests?"
     yield asked.sum_of("ram_for_others"), _unless(measured, gb), ram, others
     yield asked.sum_of("ram_for_hicache"), _unless(measured, gb), ram, given
     yield asked.sum_of("hicache_size"), rf"hicache.?size\D{{0,8}}{NUMBER}"
@@ -256,7 +266,7 @@ def _with_numbers() -> Rows:
     )
     yield asked.sum_of("running_requests"), rf"(?:max.running.requests|slots|running requests|run)\D{{0,12}}{NUMBER}\b"
     yield asked.sum_of("running_requests"), rf"{NUMBER} (?:requests|slots|parallel|concurrent|at once|users)"
-    yield asked.lever("room"), r"how many\b", r"\b(?:more|can|could|fit|handle|serve)\b", _REQUESTS
+    yield asked.lever("room"), r"how many\b", r"\b(?:more|can|could|will|then|fit|handle|serve)\b", _REQUESTS
     yield asked.lever("room"), r"how (?:much|many) (?:more )?(?:room|headroom|capacity|more)\b|headroom"
 
 
@@ -283,6 +293,21 @@ def _on_options() -> Rows:
 def _on_the_case() -> Rows:
     """Proof, sources, certainty, what is missing, what comes next, who set what."""
     yield seen.evidence, r"\b(e\d{1,4})(?::(\d+))?\b"
+    yield recorded.certainty, r"how (?:sure|certain|confident)|(?:prove|convince) you|change your mind"
+    yield (
+        seen.fact("numa_nodes", "numa_free_bytes"),
+        r"\bnuma\b",
+        r"\b(?:worry|matter\w*|problem|issue|care|balanced?)\b",
+    )
+    yield (
+        seen.worst_gpu,
+        r"\b(?:check|look|see|seen|read)\w*\b",
+        r"\b(?:other|all|every|each|rest)\b.*\b(?:gpus?|cards?)\b",
+    )
+    yield (
+        seen.fact("version", "git_commit"),
+        r"\b(?:which|what)\b.*\b(?:version|commit|build|release)\b.*\b(?:on|run\w*|have|here)\b",
+    )
     proof = r"show me.*(?:line|proof)|prove|proof|how do you know|where does it say|says who"
     yield recorded.log_line, _any(r"log ?lines?|which lines?", proof)
     yield seen.tasks, r"\btasks?\b", r"\b(?:id|ids|which|list|resume|continue)\b"
