@@ -6,18 +6,19 @@ from collections.abc import Mapping
 
 from transcripts.facts import Evidence
 
-# probe -> kind of evidence. A request can put text into the journal; it cannot write any of the others.
-_KINDS = {
-    **dict.fromkeys(("gpus", "gpu_processes", "gpus_rocm", "topology"), "gpu"),
-    **dict.fromkeys(
-        ("unit", "unit_files", "process", "processes", "limits", "cgroup", "containers", "inspect"), "unit"
-    ),
-    **dict.fromkeys(("kernel_log",), "kernel"),
-    **dict.fromkeys(("metrics", "loads", "server_info"), "metrics"),
-    **dict.fromkeys(("meminfo", "numa", "hugepages", "shm", "disks", "sockets"), "host"),
-    **dict.fromkeys(("model_config", "draft_config", "version", "tree"), "files"),
-    **dict.fromkeys(("journal_boot", "journal_recent", "journal"), "journal"),
+# kind of evidence: the probes that bring it. A request can put text into what the server prints, wherever that is kept,
+# and a single command may have shown such a text; it cannot write any of the others.
+_BROUGHT_BY = {
+    "gpu": "gpus gpu_processes gpus_rocm topology",
+    "unit": "unit unit_files unit_history process processes discovery limits environment cgroup cgroup_v1 container "
+    "containers",
+    "kernel": "kernel_log",
+    "metrics": "metrics loads server_info models",
+    "host": "meminfo numa hugepages shm disks sockets",
+    "files": "model_config draft_config version package_version tree",
+    "journal": "journal_boot journal_recent container_boot container_log podman_log log_boot log_recent command",
 }
+_KINDS = {probe: kind for kind, probes in _BROUGHT_BY.items() for probe in probes.split()}
 _OUTSIDE_REACH = frozenset({"gpu", "unit", "kernel", "metrics", "host"})
 _LOOKS = {
     "journal": "the server's metrics or `systemctl show` of its unit",

@@ -32,7 +32,10 @@ def _row(line: str, number: int) -> tuple[str, str, str]:
         raise ValueError(f"row {number} is not command, verdict, reason")
     command = parts[0]
     if command.startswith("@json:"):
-        decoded = json.loads(command.removeprefix("@json:"))
+        try:
+            decoded = json.loads(command.removeprefix("@json:"))
+        except json.JSONDecodeError:
+            decoded = None
         if not isinstance(decoded, str):
             raise ValueError(f"row {number} holds no JSON string")
         command = decoded
