@@ -302,12 +302,14 @@ def predicted_fraction(start: Start) -> float | None:
         return None
     graphs = start.text("graphs")
     decode, prefill = re.search(r"decode(\d+)", graphs), re.search(r"prefill(\d+)", graphs)
-    card = Card(memory, start.whole("tp", 1), start.whole("pp", 1))
+    groups = start.whole("dp", 1) if start.on("enable_dp_attention") else 0
+    card = Card(memory, start.whole("tp", 1), start.whole("pp", 1), groups)
     named = 0 if graphs else None
     return automatic_fraction(
         card,
         graph_max_bs=int(decode.group(1)) if decode else named,
         prefill_graphs=int(prefill.group(1)) if prefill else 0,
+        speculative=start.algorithm,
         version=start.text("sglang_version"),
     )
 

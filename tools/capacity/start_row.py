@@ -169,6 +169,12 @@ class Start:
         return bool(self.text("speculative") or self.number("mamba_spec_ssm_gb"))
 
     @property
+    def algorithm(self) -> str:
+        """The kind of speculative decoding, as the flag names it; empty where the row names none of them."""
+        found = re.search(r"EAGLE3?|NEXTN|STANDALONE|NGRAM", self.text("speculative").upper())
+        return found.group() if found else ""
+
+    @property
     def sliding_bytes_per_token(self) -> float:
         sliding = self.sliding
         return 0.0 if sliding is None else sliding.elements_per_token(self.attn_tp) * self.element * self.stage_share

@@ -120,6 +120,24 @@ def test_the_version_says_what_the_budget_is_divided_by(columns: dict[str, str],
     assert one(**shape | memory | columns, max_total_num_tokens=str(tokens))["tokens"]["max"] < 1e-5
 
 
+@pytest.mark.parametrize(
+    ("columns", "fraction"),
+    [
+        # (97,887 - 512 - 1.5 x 8,192 - 2 x 512 - 1,024 = 83,039 MiB)
+        pytest.param({}, "0.848", id="plain"),
+        pytest.param({"speculative": "EAGLE3, 3 steps"}, "0.827", id="2 GiB for a draft"),
+        pytest.param({"speculative": "EAGLE3", "sglang_version": "0.5.20"}, "0.848", id="a draft in the budget"),
+        pytest.param({"enable_dp_attention": "yes", "dp": "4"}, "0.754", id="4.5 MiB a batch and group"),
+    ],
+)
+def test_the_automatic_fraction_of_a_row_that_drafts_or_attends_in_groups(
+    columns: dict[str, str], fraction: str
+) -> None:
+    card = {"gpu_mem_mib": "97887", "tp": "8", "mf_auto": "1", "graphs": "decode512", "sglang_version": "0.5.9"}
+    found = one(**card | columns, mem_fraction_static=fraction)["auto_fraction"]
+    assert (found["n"], found["inside_rounding"]) == (1, 1), found
+
+
 @pytest.mark.parametrize("written", ["inf", "1e400", "nan", "abc", "-", "512+64"])
 def test_a_figure_that_is_none_is_named(written: str) -> None:
     good = {"kv_kind": "mha", "head_dim": "128", "kv_layers": "32", "max_total_num_tokens": "1000", "kv_size_gb": "1"}
