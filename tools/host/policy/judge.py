@@ -164,15 +164,15 @@ def _unwrap(stage: Stage, wrapper: Wrapper, findings: list[Finding], reader: boo
 
 
 def _between(plan: Sequence[Stage], judged: Sequence[_Judged]) -> list[Finding]:
-    """What a pipeline does that its stages alone do not."""
+    """What a pipeline does that its stages alone do not, and what is cut out of a text that may hold keys."""
     findings: list[Finding] = []
     bearing = False
     for stage, result in zip(plan, judged, strict=True):
         if stage.joined != "|":
             bearing = False
         entry = result.entry
-        if bearing and result.carves:
+        reads_keys = any(map(paths.bears_keys, result.paths))
+        if result.carves and (bearing or reads_keys):
             findings.append(ask("secret", f"{stage.argv[0]} can cut a key out of its line, past redaction"))
-        if entry is not None and (entry.bears_keys or "cmdline" in " ".join(stage.argv)):
-            bearing = True
+        bearing = bearing or reads_keys or (entry is not None and entry.bears_keys)
     return findings

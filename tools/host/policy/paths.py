@@ -79,6 +79,16 @@ _SETTINGS: Final = re.compile(
     """,
     re.VERBOSE,
 )
+# Command lines, units and settings: in them redaction knows a key by the name before it.
+_BEARS_KEYS: Final = re.compile(
+    r"""
+    /proc/[^/]+/(task/[^/]+/)?cmdline$ | /etc/(systemd|sglang|docker|containers) | (/usr)?/lib/systemd/ | /run/systemd/
+    |/(opt|srv|app|workspace|sgl-workspace)/(
+        [\w.-]+/?$ | (?!.*(model|/(site|dist)-packages/)).*\.(json|ya?ml|toml|cfg|ini|conf|sh|service)$)
+    |.*/[^/]*compose[^/]*\.ya?ml$
+    """,
+    re.VERBOSE,
+)
 _ROOTS: Final = re.compile(
     r"/(models?|data\d*|mnt|srv|opt|workspace|sgl-workspace|app|scratch|nvme\d*|raid\d*|storage|shared?"
     r"|usr/(lib|local|share|lib64|src|include))/"
@@ -161,6 +171,11 @@ def walk(path: str) -> Finding | None:
     if re.match(r"/(proc|sys|dev|run)(/|$)", path) and not re.match(r"/(dev/shm|proc/driver|sys/class|sys/fs)", path):
         return ask("load", f"{path} is a view of the kernel, with no end")
     return None
+
+
+def bears_keys(path: str) -> bool:
+    """Is it read only because redaction takes out the keys that it may hold?"""
+    return _BEARS_KEYS.match(path) is not None
 
 
 def mentions_secret(text: str) -> bool:

@@ -211,6 +211,7 @@ ENTRIES: Final = {
         most=8,
         check=_needs_operand,
         reads_input=True,
+        carves=lambda parsed: parsed.has("-c", "--bytes"),
         privacy="redact",
     ),
     "find": _FIND,

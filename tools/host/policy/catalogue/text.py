@@ -75,6 +75,10 @@ def _tr_carves(parsed: Parsed) -> bool:
     return bool(parsed.used) or parsed.operands not in {("\\0", " "), ("\\0", "\\n"), ("\\000", " "), ("\\000", "\\n")}
 
 
+def _only_matches(parsed: Parsed) -> bool:
+    return parsed.has("-o", "--only-matching")
+
+
 def _sed(parsed: Parsed) -> Iterable[Finding]:
     if not parsed.has("-n", "--quiet", "--silent"):
         yield deny("operand", "only sed -n with a print command is read")
@@ -109,6 +113,7 @@ _GREP: Final = Entry(
     instead=("-e", "--regexp"),
     recurses=("-r", "--recursive"),
     check=_grep,
+    carves=_only_matches,
     dashdash=True,
     reads_input=True,
     privacy="redact",
@@ -144,6 +149,7 @@ _RG: Final = Entry(
     first=anything,
     instead=("-e", "--regexp", "--files"),
     check=_rg,
+    carves=_only_matches,
     adds=("--no-config",),
     dashdash=True,
     reads_input=True,
@@ -229,7 +235,7 @@ ENTRIES: Final = {
         first=_SED,
         check=_sed,
         reads_input=True,
-        carves=always,
+        carves=lambda parsed: parsed.after_pipe,  # lines of a file stay whole, each with the name before its key
         privacy="redact",
     ),
     "awk": _awk("awk"),
