@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
@@ -25,15 +26,18 @@ from transcripts.store import Store
 
 EVIDENCE_SHOWN: Final = 60  # lines
 BESIDE_SHOWN: Final = 320  # characters: four lines of a narrow terminal
+BARE: Final = {"?": "help", "exit": "quit", "q": "quit"}  # what other programs call them
+ALONE: Final = frozenset({"help", "quit", *BARE})  # meant as commands also without a slash
 Command = Callable[[Chat, str], Awaitable[None]]
 
 
 async def handle(chat: Chat, line: str) -> None:
     """Carry out one `/command`; what is wrong with it is said in a line."""
-    name, _, rest = line[1:].partition(" ")
-    command, _ = COMMANDS.get(name, (_unknown, ""))
+    name, _, rest = line.removeprefix("/").partition(" ")
+    known = BARE.get(name.lower(), name.lower())
+    command, _ = COMMANDS.get(known, (_unknown, ""))
     try:
-        await command(chat, rest.strip() if name in COMMANDS else name)
+        await command(chat, rest.strip() if known in COMMANDS else name)
     except ScoutError as error:
         chat.say(Text(visible(str(error)), style="red"))
     except Exception as error:  # noqa: BLE001  a bug ends this command, not the chat
@@ -110,7 +114,8 @@ def _one_of(rest: str, known: Iterable[str], what: str, hint: str) -> str:
         raise UsageError(f"which {what}?", hint)
     found = [each for each in known if each.startswith(rest) or each.endswith(rest)]
     if len(found) != 1:
-        raise UsageError(f"{'no' if not found else len(found)} {what} is meant by {rest}.", hint)
+        said = f"{len(found)} {what}s are" if found else f"no {what} is"
+        raise UsageError(f"{said} meant by {rest}.", hint)
     return found[0]
 
 
@@ -161,7 +166,8 @@ async def _writeup(chat: Chat, rest: str) -> None:
     assert chat.session is not None
     path = Path(rest) if rest else chat.session.transcript.folder / "writeup.md"
     write_up(path, document(case))
-    chat.say(Text(f"written: {path}", no_wrap=True, overflow="ignore"))
+    written = f"written: {path}"
+    chat.say(terminal.spoken(written, [written]))
 
 
 async def _evidence(chat: Chat, rest: str) -> None:
@@ -171,11 +177,13 @@ async def _evidence(chat: Chat, rest: str) -> None:
         chat.say(terminal.table([("id", {}), ("look", {}), ("brought", {})], rows))
         return
     identity, _, line = rest.partition(":")
-    found = case.evidence.get(identity.upper())
+    found = case.evidence.get(_numbered("E", identity))
     if found is None:
         raise UsageError(f"no evidence is {rest}.", "/evidence lists it.")
     lines = found.text.splitlines()
-    if line.isdigit():
+    if line and not (line.isdigit() and 1 <= int(line) <= len(lines)):
+        raise UsageError(f"{found.id} has no line {line}.", f"It has {plural(len(lines), 'line')}.")
+    if line:
         near = int(line)
         numbers = range(max(1, near - 2), min(len(lines), near + 2) + 1)
         shown = [f"{n}: {lines[n - 1] if n == near else _beside(lines[n - 1])}" for n in numbers]
@@ -183,7 +191,13 @@ async def _evidence(chat: Chat, rest: str) -> None:
         shown = [f"{n}: {_beside(text)}" for n, text in enumerate(lines[:EVIDENCE_SHOWN], 1)]
         if len(lines) > EVIDENCE_SHOWN:
             shown.append(f"… {len(lines) - EVIDENCE_SHOWN} more lines: /evidence {found.id}:{EVIDENCE_SHOWN + 1}")
-    chat.say(Text(visible(f"{found.command}\n" + "\n".join(shown))))
+    chat.say(terminal.spoken(found.command, [found.command]))
+    chat.say(Text(visible("\n".join(shown))))
+
+
+def _numbered(letter: str, identity: str) -> str:
+    """An id as it is written: `3` and `e3` are E3."""
+    return f"{letter}{identity.upper().removeprefix(letter)}"
 
 
 def _beside(line: str) -> str:
@@ -194,22 +208,30 @@ def _beside(line: str) -> str:
 def _section(wanted: str) -> Command:
     """A command that shows one part of the document."""
 
-    async def show(chat: Chat, rest: str) -> None:
-        made = document(_case(chat))
-        if wanted == "hypotheses" and rest:
-            made["hypotheses"] = [row for row in made["hypotheses"] if row["id"] == rest.upper()]
-            if not made["hypotheses"]:
-                raise UsageError(f"no hypothesis is {rest}.", "/why lists them.")
-        part = terminal.part(made, wanted)
+    async def show(chat: Chat, _rest: str) -> None:
+        part = terminal.part(document(_case(chat)), wanted)
         chat.say(part if part is not None else f"no {wanted} yet.")
 
     return show
 
 
+async def _why(chat: Chat, rest: str) -> None:
+    if not rest:
+        return await _section("hypotheses")(chat, "")
+    rows = [row for row in document(_case(chat))["hypotheses"] if row["id"] == _numbered("H", rest)]
+    if not rows:
+        raise UsageError(f"no hypothesis is {rest}.", "/why lists them.")
+    chat.say(terminal.reasons(rows[0]))
+    return None
+
+
 async def _host(chat: Chat, rest: str) -> None:
+    from tools.host import check_target
+
     if not rest:
         chat.say(chat.target["host"] if chat.target else "no host is chosen.")
         return
+    await asyncio.to_thread(check_target, rest)
     await chat.close()
     chat.target = {"kind": "local" if rest == "local" else "ssh", "host": rest}
     chat.say(Text(f"{rest}; the next question opens a new session."))
@@ -252,7 +274,7 @@ COMMANDS: Final[dict[str, tuple[Command, str]]] = {
     "resume": (_resume, "go on with what was stopped; another session, or a task: /resume ses_… [QUESTION]"),
     "fork": (_fork, "go on in a copy of this session: /fork, or up to one answer: /fork D1"),
     "evidence": (_evidence, "what was looked at: /evidence E3, /evidence E3:41"),
-    "why": (_section("hypotheses"), "hypotheses with reasons: /why, /why H2"),
+    "why": (_why, "hypotheses with reasons: /why, /why H2"),
     "options": (_section("options"), "options side by side"),
     "advice": (_section("changes"), "the change, and what it rests on"),
     "writeup": (_writeup, "write the incident up: /writeup [FILE]"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -66,7 +67,7 @@ def _step(record: Json) -> str:
     """A record as a step worth showing, else empty."""
     match record["type"]:
         case "started":
-            return f"{record['name']} {record['arguments']}"[:70]
+            return f"{record['name']} {_worded(record['arguments'])}".rstrip()[:70]
         case "reported":
             return f"reported {len(record['findings'])} findings"
         case "concluded":
@@ -75,6 +76,15 @@ def _step(record: Json) -> str:
             return f"said: {' '.join(str(record['text']).split())}"[:70]
         case _:
             return ""
+
+
+def _worded(arguments: str) -> str:
+    """The values of a call without the braces and names around them; as they stand where they are no object."""
+    try:
+        values = json.loads(arguments)
+    except ValueError:
+        return arguments
+    return " ".join(str(value) for value in values.values()) if isinstance(values, dict) else arguments
 
 
 def _when(record: Json) -> datetime:

@@ -19,7 +19,7 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from agent.chat import Chat
-from agent.chat_commands import handle
+from agent.chat_commands import ALONE, handle
 from agent.run import take_up
 from agent.settings import Settings
 
@@ -64,7 +64,7 @@ async def take(chat: Chat, line: str) -> None:
     line = line.strip()
     if chat.decide(line):
         return
-    if line.startswith("/"):
+    if line.startswith("/") or line.lower() in ALONE:
         await handle(chat, line)
     elif line:
         chat.ask(line)

@@ -22,7 +22,7 @@ RAISED_SHOWN: Final = 3
 FOR_SHOWN: Final = 3
 AGAINST_SHOWN: Final = 2
 ALTERNATIVES_SHOWN: Final = 2
-RULED_OUT_SHOWN: Final = 4
+WITHOUT_SHOWN: Final = 4
 ASKED_ALIKE: Final = 40
 _REST: Final = (
     ("/advice", "the commands to apply, check and roll back"),
@@ -30,6 +30,7 @@ _REST: Final = (
     ("/options", "side by side"),
     ("/evidence", "what was looked at"),
 )
+_WHY: Final = "Why: for (+), against (-), would settle (?)"
 FAILED: Final = frozenset({"failed", "limit", "cancelled", "interrupted"})
 
 
@@ -248,6 +249,24 @@ def _not_known(document: Json, width: int, _whole: bool) -> list[Line]:
     return _titled("Not known", lines)
 
 
+def reasons(row: Json) -> Page:
+    """One hypothesis, also one that nothing speaks for."""
+    return Page(lambda width: _titled(_WHY, _hypothesis(row, width, True, "")))
+
+
+def _hypothesis(row: Json, width: int, whole: bool, asked: str) -> list[Line]:
+    """How it stands and why; what would settle it where that is not `asked` elsewhere."""
+    name = f"{row['id']} {row['label']}" if whole else row["label"]
+    lines = paragraph(f"{name}: {row['status']}, weight {row['weight']:+.1f}", width, 2, 4)
+    for reason in row["reasons_for"] if whole else row["reasons_for"][:FOR_SHOWN]:
+        lines += item(with_sources(reason["text"], reason["source"]), width, 4, "+")
+    for reason in row["reasons_against"] if whole else row["reasons_against"][:AGAINST_SHOWN]:
+        lines += item(with_sources(reason["text"], reason["source"]), width, 4, "-")
+    if row["status"] == "open" and row["would_settle"] and row["would_settle"][:ASKED_ALIKE] not in asked:
+        lines += item(row["would_settle"], width, 4, "?")
+    return lines
+
+
 def _hypotheses(document: Json, width: int, whole: bool) -> list[Line]:
     """Those that something speaks for; the rest in a line."""
     lines: list[Line] = []
@@ -255,22 +274,17 @@ def _hypotheses(document: Json, width: int, whole: bool) -> list[Line]:
     asked = " ".join(document["diagnosis"]["missing"]) if document["diagnosis"]["kind"] == "abstain" else ""
     told = raised if whole else raised[:RAISED_SHOWN]
     for row in told:
-        lines += paragraph(f"{row['label']}: {row['status']}, weight {row['weight']:+.1f}", width, 2, 4)
-        for reason in row["reasons_for"] if whole else row["reasons_for"][:FOR_SHOWN]:
-            lines += item(with_sources(reason["text"], reason["source"]), width, 4, "+")
-        for reason in row["reasons_against"] if whole else row["reasons_against"][:AGAINST_SHOWN]:
-            lines += item(with_sources(reason["text"], reason["source"]), width, 4, "-")
-        if row["status"] == "open" and row["would_settle"] and row["would_settle"][:ASKED_ALIKE] not in asked:
-            lines += item(row["would_settle"], width, 4, "?")
+        lines += _hypothesis(row, width, whole, asked)
     further = [f"{row['label']} ({row['status']}, {row['weight']:+.1f})" for row in raised[len(told) :]]
     if further:
         lines += paragraph(f"further: {', '.join(further)}", width, 2, 4)
-    ruled_out = [row["label"] for row in document["hypotheses"] if not row["reasons_for"]]
-    if lines and ruled_out:
-        named = ruled_out if whole else ruled_out[:RULED_OUT_SHOWN]
-        more = f" and {len(ruled_out) - len(named)} more" if len(ruled_out) > len(named) else ""
-        lines += paragraph(f"ruled out: {', '.join(named)}{more}", width, 2, 4, "dim")
-    return _titled("Why: for (+), against (-), would settle (?)", lines)
+    rest = [row for row in document["hypotheses"] if not row["reasons_for"]]
+    without = [f"{row['id']} {row['label']}" if whole else row["label"] for row in rest]
+    if lines and without:
+        named = without if whole else without[:WITHOUT_SHOWN]
+        more = f" and {len(without) - len(named)} more" if len(without) > len(named) else ""
+        lines += paragraph(f"nothing speaks for: {', '.join(named)}{more}", width, 2, 4, "dim")
+    return _titled(_WHY, lines)
 
 
 def _options(document: Json, width: int, whole: bool) -> list[Line]:

@@ -10,6 +10,7 @@ import pytest
 
 from agent.chat import Chat
 from agent.chat_commands import BESIDE_SHOWN, EVIDENCE_SHOWN, handle
+from agent.repl import take
 from agent.run import start
 from agent.settings import Settings
 from transcripts.facts import Evidence
@@ -73,3 +74,21 @@ def test_a_fork_goes_its_own_way_and_what_it_came_from_stays(said: Any, tmp_path
     assert said("/fork E1").split()[0] not in {made, old}
     assert "E2" not in said("/evidence")  # up to the record of E1
     assert "no record E9" in said("/fork E9")
+
+
+def test_ids_are_taken_as_they_are_typed_and_what_is_not_there_is_said(said: Any) -> None:
+    assert "1: first" in said("/evidence 1:1")
+    assert said("/evidence E1:900") == f"E1 has no line 900. It has {EVIDENCE_SHOWN + 4} lines."
+    assert said("/evidence e1:x").startswith("E1 has no line x.")
+    assert "'a b' is no host" in said("/host a b")
+    assert said("/host") == "x"  # the case goes on
+    assert "1: first" in said("/EVIDENCE E1:1")
+    assert said("/no such") == "/no is no command. /help names them."
+
+
+@pytest.mark.parametrize("word", ["quit", "exit", "q", "/exit", "/Quit"])
+def test_who_wants_to_leave_is_no_complaint(said: Any, word: str) -> None:
+    chat = Chat(Settings(Path(), Path(), "", "", ""), None)
+    asyncio.run(take(chat, word))
+    assert chat.leaving
+    assert chat.turn is None

@@ -306,7 +306,7 @@ def test_a_board_tells_working_waiting_and_ended_apart(tmp_path: Path) -> None:
             await asyncio.gather(*(begun.wait() for begun in gates.begun[:POOL]))
             *working, queued = session.case.tasks
             seen = [progress(Store(tmp_path), task, True) for task in working]
-            assert [each.doing for each in seen] == ["wait {}"] * POOL
+            assert [each.doing for each in seen] == ["wait"] * POOL
             assert all(each.silent_s is not None for each in seen)
             assert progress(Store(tmp_path), queued, True).doing == "waiting"
             for door in gates.doors:

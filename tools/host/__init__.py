@@ -25,6 +25,7 @@ __all__ = [
     "Probe",
     "SshOptions",
     "check_bundle",
+    "check_target",
     "connect",
     "fetch_tree",
     "learn_start",
@@ -64,3 +65,11 @@ async def open_bundle(path: Path) -> AsyncIterator[Host]:
 def check_bundle(path: Path) -> None:
     """Raises UsageError when there is nothing to read at the path."""
     open_bundle_file(path)
+
+
+def check_target(target: str) -> None:
+    """Raises UsageError when no host can be meant by it; nothing is connected."""
+    if target != "local":
+        from tools.host.ssh_config import resolve
+
+        resolve(target, SshOptions())
