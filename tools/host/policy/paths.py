@@ -102,7 +102,7 @@ _TEXT: Final = re.compile(
 )
 _WEIGHTS: Final = re.compile(r"\.(safetensors|bin|pt|pth|gguf|onnx|npz?|h5|ckpt|engine|plan|tar|gz|zst|xz|zip|so|whl)$")
 _SMALL_TREES: Final = re.compile(
-    r"/var/log/(sglang|nvidia|vllm)[\w.-]*(/|$)|/etc/(systemd|sglang[\w.-]*|modprobe\.d|sysctl\.d|security/limits\.d)(/|$)"
+    r"/var/log/(sglang|nvidia|vllm)[\w.-]*(/|$)|/etc/(systemd|modprobe\.d|sysctl\.d|security/limits\.d)(/|$)"
     r"|/(opt|sgl-workspace|workspace|app|srv)/[\w.-]*(sglang|sgl)[\w.-]*(/|$)"
     r"|/.*/(site|dist)-packages/[\w.-]+(/|$)|(/usr)?/lib/systemd/system(/|$)|/proc/driver/nvidia(/|$)"
 )
@@ -159,6 +159,8 @@ def tree(path: str) -> Finding | None:
         return None
     if _SMALL_TREES.match(path):
         return None
+    if re.match(r"/etc/sglang[\w.-]*(/|$)", path):
+        return ask("secret", f"below {path} may lie files of keys, which are not read by their names")
     if _LARGE_TREES.match(path):
         return ask("load", f"everything below {path} may be very much to read")
     return deny("secret", f"recursion into {path} leaves the places that may be read")
