@@ -178,14 +178,17 @@ def _host(start: Start) -> Iterator[Comparison]:
     The column does not say whether its figure is the KV pool's or all pools' of a model with more: the nearer counts.
     """
     said = start.text("hicache")
-    size, cell = re.search(r"([\d.]+)\s*GB", said), start.bytes_per_token
+    given = re.search(r"size\s*(?:of\s*)?[=:]?\s*(\d+)(?:\s*GB)?", said)
+    # The size asked for may carry its unit too: what was allocated stands beside it.
+    beside = said.replace(given.group(), "") if given else said
+    size = re.search(r"(\d+(?:\.\d+)?)\s*GB", beside) or re.search(r"(\d+(?:\.\d+)?)\s*GB", said)
+    cell = start.bytes_per_token
     if not size or cell is None:
         return
     want = float(size.group(1))
     tokens = start.tokens
     if tokens is None and start.number("kv_size_gb"):
         tokens = int((start.number("kv_size_gb") or 0.0) * GIB / cell) - start.page
-    given = re.search(r"(?:hicache-)?size\s*[=:]?\s*(\d+)", said)
     ratio = re.search(r"ratio\s*(?:of\s*)?[=:]?\s*(\d+(?:\.\d+)?)", said)
     scale = float(ratio.group(1)) if ratio else 2.0
     if not given and (tokens is None or not (ratio or "default ratio" in said)):

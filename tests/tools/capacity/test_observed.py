@@ -54,6 +54,22 @@ def test_a_host_pool_from_ratio_and_from_size() -> None:
     assert one(**shape, hicache="size 60, 60.00 GB host")["host"]["inside_rounding"] == 1
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "ratio=4 -> 44.75 GB",
+        "Allocating 44.75 GB host memory; --hicache-ratio 4",
+        "hicache-ratio: 4.0; 44.75GB x 8 = 358.0 GB",
+        "22.38 GB host, default ratio",
+        "--hicache-size 61 GB; allocated 61.00 GB",
+    ],
+)
+def test_a_host_pool_however_the_log_is_quoted(said: str) -> None:
+    shape = {"kv_kind": "mla", "head_dim": "512+64", "kv_layers": "61", "max_total_num_tokens": "159209", "tp": "8"}
+    found = one(**shape, hicache=said)["host"]
+    assert (found["n"], found["inside_rounding"]) == (1, 1)
+
+
 def test_kv_heads_are_divided_by_tp_and_never_below_one() -> None:
     shape = {"kv_kind": "mha", "n_kv_heads": "4", "head_dim": "128", "kv_layers": "48", "kv_elem_bytes": "2"}
     # 48 layers x 1 head x 256 elements x 2 bytes = 24,576 bytes a token
