@@ -13,7 +13,7 @@ from agent.views.layout import Line, columned, item, paragraph
 from agent.views.words import amount, listed, plural, with_sources
 
 Json = dict[str, Any]
-OPTIONS_SHOWN: Final = 9
+OPTIONS_SHOWN: Final = 8
 SUMS_SHOWN: Final = 4
 _MARKS: Final = {"observed": "o", "derived": "d", "estimated": "e", "claimed": "c"}
 SMALL_GIB: Final = 0.1
@@ -52,16 +52,16 @@ def options(document: Json, width: int, *, whole: bool) -> list[Line]:
 
 
 def _risks(options: list[Json]) -> list[tuple[str, str]]:
-    """What each option risks or runs into; what several share is said once."""
-    owners: dict[str, list[str]] = {}
+    """What each option risks or runs into: what several share said once, what a combination shares said of its part."""
+    owners: dict[str, list[Json]] = {}
     for option in options:
         for text in (option.get("why_not"), option.get("risk")):
-            for piece in (text or "").split("; "):
-                if piece:
-                    owners.setdefault(piece, []).append(option["name"])
+            for piece in filter(None, (text or "").split("; ")):
+                owners.setdefault(piece, []).append(option)
     said: dict[str, list[str]] = {}
-    for piece, names in owners.items():
-        said.setdefault("; ".join(_together(names)), []).append(piece)
+    for piece, rows in owners.items():
+        alone = [row["name"] for row in rows if not row.get("combined")]
+        said.setdefault("; ".join(_together(alone or [row["name"] for row in rows])), []).append(piece)
     return [(names, "; ".join(pieces)) for names, pieces in said.items()]
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from agent.case import Case
 from agent.merge import compare
-from agent.views import paper, terminal, writeup
+from agent.views import paper, tables, terminal, writeup
 from agent.views.console import PlainConsole
 from agent.views.first import first_screen
 from agent.views.layout import columned
@@ -263,3 +263,9 @@ def test_a_variable_is_typed_as_one() -> None:
     switch = {"kind": "flag", "do": "set", "flag": "--enable-metrics", "from": None, "to": None}
     assert typed([on, half, switch]) == "SGLANG_ENABLE_SPEC_V2=1, --page-size 32, --enable-metrics"
     assert typed([on, half], "from") == "without SGLANG_ENABLE_SPEC_V2, --page-size 64"
+
+
+def test_a_risk_is_said_of_the_option_that_has_it_and_not_of_each_combination(made: Callable[[str], Json]) -> None:
+    said = [line.text for line in tables.options(made("kv"), 400, whole=True) if line.text.startswith("  - ")]
+    quality = [text for text in said if "quality: compare answers" in text]
+    assert [text.partition(":")[0].strip() for text in quality] == ["- FP8 KV cache"]

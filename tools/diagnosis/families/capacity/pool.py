@@ -227,14 +227,15 @@ def _step_of_the_card(view: View, spare_gib: float, why: str) -> list[Proposal]:
 
 
 def _other_levers(chosen: list[Proposal], fitting: list[Lever]) -> tuple[tuple[str, str], ...]:
-    """Levers beside what is chosen, the largest gain first; a word where none is computed."""
+    """Levers beside what is chosen, the largest gain first, with what each risks more; a word where none is known."""
     flags = {one.flag for one in chosen}
+    taken = {piece for one in fitting if one.flags <= flags for piece in one.risk.split("; ")}
     found = [one for one in fitting if one.factor > 1.05 and not (one.changes and one.flags <= flags)]
     found.sort(key=lambda one: -one.factor)
     said = [
         (
             f"{one.name}: {one.factor:.2f} x tokens",
-            "; ".join(text for text in (one.why_not, one.risk) if text),
+            "; ".join(piece for piece in (one.why_not, *one.risk.split("; ")) if piece and piece not in taken),
         )
         for one in found[:4]
     ]
