@@ -13,13 +13,13 @@ from tests.program import sglscout
 UNIT = "root/etc/systemd/system/sglang-kimi.service"
 
 
-def _restarted_with(copy: Path, flags: str, pid: int) -> None:
+def _restarted_with(copy: Path, flags: str, pid: int, hour: int = 23) -> None:
     """The recorded host after its operator has added flags and restarted the unit."""
     unit = copy / UNIT
     unit.write_text(unit.read_text().replace("--mem-fraction-static 0.88", f"--mem-fraction-static 0.88 {flags}"))
     figures = yaml.safe_load((copy / "host.yaml").read_text())
     figures["server"]["pid"] = pid
-    figures["server"]["started"] = figures["server"]["started"].replace(hour=23)
+    figures["server"]["started"] = figures["server"]["started"].replace(hour=hour)
     (copy / "host.yaml").write_text(yaml.safe_dump(figures))
 
 
@@ -62,6 +62,19 @@ def test_before_and_after_a_restart_and_what_the_write_up_says_of_it(tmp_path: P
     assert (folder / "writeup.md").read_text() == text
     assert "What another look found" in (folder / "writeup.html").read_text()
     assert oct((folder / "writeup.html").stat().st_mode)[-3:] == "600"
+
+
+def test_a_host_copy_that_helps_is_seen_to(tmp_path: Path) -> None:
+    home, copy = tmp_path / "home", _altered(tmp_path, "prefix", {})
+    identity = sglscout(home, "demo", "--recorded", str(copy)).err.split()[1]
+    _restarted_with(copy, "--enable-hierarchical-cache --hicache-ratio 4", 51000, hour=7)
+    done = sglscout(home, "verify", identity, "--json")
+    rows = {row["what"].partition(":")[0]: row for row in json.loads(done.out)["expectations"]}
+    assert done.exit == 0, rows
+    back = rows["cached tokens by source host, and load_back_tokens_total"]
+    assert back["outcome"] == "met"
+    assert int(back["after"].split()[0].replace(",", "")) > 100_000
+    assert rows["accept length"]["outcome"] == "met"
 
 
 def _part_of(text: str, title: str) -> str:

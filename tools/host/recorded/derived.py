@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tools.host.recorded.boot_log import Start, boot_lines
+from tools.host.recorded.boot_log import Start, boot_lines, host_pool_tokens
 from tools.host.recorded.endpoints import Service
 from tools.host.recorded.errors import RecordingUnreadable
 from tools.host.recorded.figures import Figures, read_figures
@@ -101,6 +101,7 @@ class DerivedHost:
                 chunk_tokens=int(str(self.arguments.get("chunked_prefill_size") or 8192)),
                 interval_steps=int(str(self.arguments.get("decode_log_interval") or 40)),
                 speculative=bool(self.arguments.get("speculative_algorithm")),
+                host_tokens=host_pool_tokens(self.arguments, start.ledger),
             ),
             now=self.figures.now,
             ready=boot_lines(start, start.server.started)[-1].at,

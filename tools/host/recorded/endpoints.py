@@ -214,7 +214,7 @@ class Service:
         counters: tuple[tuple[str, str, str, float], ...] = (
             ("num_retracted_requests_total", "Total number of retracted requests.", ranks, totals.retractions),
             ("evicted_tokens_total", "The number of tokens evicted from GPU to CPU.", ranks, totals.evicted_tokens),
-            ("load_back_tokens_total", "The number of tokens loaded from CPU to GPU.", ranks, 0),
+            ("load_back_tokens_total", "The number of tokens loaded from CPU to GPU.", ranks, totals.host_tokens),
             (
                 "prompt_tokens_total",
                 "Number of prefill tokens processed.",
@@ -226,7 +226,11 @@ class Service:
         )
         for metric, text, labels, value in counters:
             written.counter(metric, text, [(labels, value)])
-        by_source = [(f'cache_source="total",{name}', float(totals.cached_tokens))]
+        # Told apart only with HiCache (sglang 0.5.9 srt/managers/scheduler_output_processor_mixin.py:57).
+        sources = {"total": totals.cached_tokens}
+        if self._arguments.get("enable_hierarchical_cache"):
+            sources = {"device": totals.cached_tokens - totals.host_tokens, "host": totals.host_tokens}
+        by_source = [(f'cache_source="{source}",{name}', float(count)) for source, count in sources.items() if count]
         written.counter(
             "cached_tokens_total", "Number of cached prompt tokens by source (device/host/storage).", by_source
         )

@@ -140,9 +140,14 @@ class Phase(_Section):
 
 
 class Load(_Section):
-    """Phases follow one another; the last one ends at `now`."""
+    """Phases follow one another; the last one ends at `now`.
+
+    `returning` is the share of prompt tokens that were computed once before: what of it the GPU's pool has lost is
+    found again in a host copy of it, as far as that reaches.
+    """
 
     seed: Count = 1
+    returning: Fraction = 0.0
     phases: tuple[Phase, ...]
 
 

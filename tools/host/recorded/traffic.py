@@ -46,6 +46,7 @@ class Totals:
     requests: int = 0
     new_tokens: int = 0
     cached_tokens: int = 0
+    host_tokens: int = 0
     generated_tokens: int = 0
     retractions: int = 0
     retracted_tokens: int = 0
@@ -69,13 +70,17 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the server lets in: requests, pool tokens, tokens of one prefill batch; decode steps between two lines."""
+    """What the server lets in: requests, pool tokens, tokens of one prefill batch; decode steps between two lines.
+
+    `host_tokens` are what a host copy of the pool holds, 0 without one.
+    """
 
     running: int
     pool_tokens: int
     chunk_tokens: int
     interval_steps: int
     speculative: bool
+    host_tokens: int = 0
 
 
 def play(load: Load | None, limits: Limits, *, now: datetime, ready: datetime) -> Traffic:
@@ -84,7 +89,7 @@ def play(load: Load | None, limits: Limits, *, now: datetime, ready: datetime) -
     if load is None or limits.pool_tokens <= 0:
         return traffic
     begin = now - timedelta(minutes=sum(phase.minutes for phase in load.phases))
-    scheduler = _Scheduler(begin, load.seed, limits, traffic)
+    scheduler = _Scheduler(begin, load, limits, traffic)
     previous = 0
     for phase in load.phases:
         end = scheduler.at + timedelta(minutes=phase.minutes)
@@ -95,9 +100,10 @@ def play(load: Load | None, limits: Limits, *, now: datetime, ready: datetime) -
 
 
 class _Scheduler:
-    def __init__(self, began: datetime, seed: int, limits: Limits, traffic: Traffic) -> None:
+    def __init__(self, began: datetime, load: Load, limits: Limits, traffic: Traffic) -> None:
         self.at = began
-        self.random = random.Random(seed)  # noqa: S311 - a recording must play the same way each time
+        self.random = random.Random(load.seed)  # noqa: S311 - a recording must play the same way each time
+        self.returning = load.returning
         self.limits = limits
         self.events, self.totals = traffic.events, traffic.totals
         self.running = 0
@@ -163,7 +169,8 @@ class _Scheduler:
     def _prefill(self, phase: Phase, prompts: list[float], tick: timedelta) -> None:
         total = sum(prompts)
         hit = min(0.99, phase.hit_rate * self.random.uniform(0.93, 1.07))
-        cached = round(total * hit)
+        back = round(total * self._lost(hit) * self._reached())
+        cached = round(total * hit) + back
         new = max(1, round(total) - cached)
         before = self.running
         self.running += len(prompts)
@@ -174,7 +181,8 @@ class _Scheduler:
         self.last_prefill = (self.at, new)
         self.totals.new_tokens += new
         self.totals.cached_tokens += cached
-        self._keep(new)
+        self.totals.host_tokens += back
+        self._keep(new + back)
         self.events.append(
             Event(
                 "prefill",
@@ -188,6 +196,15 @@ class _Scheduler:
                 rate=rate,
             )
         )
+
+    def _lost(self, hit: float) -> float:
+        """The share of a prompt that was computed before and that the pool no longer has."""
+        return max(0.0, self.returning - hit)
+
+    def _reached(self) -> float:
+        """The share of what was evicted that the host copy still has: its newest tokens, as many as it holds."""
+        evicted = self.totals.evicted_tokens
+        return min(1.0, self.limits.host_tokens / evicted) if evicted else 0.0
 
     def _decode(self, phase: Phase, wanted: int, accept: float, tick: timedelta) -> None:
         grown = self.running * self.limits.interval_steps * accept

@@ -115,6 +115,20 @@ def test_prefix_loses_its_hits_as_the_traffic_passes_the_pool() -> None:
     assert retractions(recording) == []
 
 
+def test_a_host_copy_brings_back_what_the_pool_has_lost(tmp_path: Path) -> None:
+    changes = {"flag:--enable-hierarchical-cache": True, "flag:--hicache-ratio": "4.0"}
+    copied = load("prefix").altered(changes, tmp_path / "copy")
+    assert shares(copied)[2] > 1.5 * shares(load("prefix"))[2]
+    back = metric(copied, "load_back_tokens_total")
+    text = out(copied, "curl -s http://127.0.0.1:30000/metrics")
+    (host,) = re.findall(r'^sglang:cached_tokens_total\{cache_source="host"[^ ]* (\S+)$', text, re.MULTILINE)
+    assert float(host) == back > 0
+    assert 'cache_source="total"' not in text
+    small = load("prefix").altered(changes | {"flag:--hicache-ratio": "1.5"}, tmp_path / "small")
+    assert 0 < metric(small, "load_back_tokens_total") < 0.6 * back
+    assert metric(load("slots").altered(changes, tmp_path / "slots"), "load_back_tokens_total") == 0
+
+
 def test_counters_are_the_sums_of_the_lines() -> None:
     recording = load("prefix")
     found = [match for line in journal(recording) if (match := PREFILL.search(line)) and match[1] != "44"]
