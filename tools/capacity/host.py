@@ -104,7 +104,7 @@ def host_budget(
         device_tokens=int(tokens.value),
         numa=_numa(server, per_rank),
         pools=hosted,
-        sums=_sums(server, here, hosted, size_gb or 0),
+        sums=host_sums(server, here, hosted, size_gb or 0),
         warnings=_warnings(server, here, rows, bool(size_gb)),
     )
 
@@ -119,9 +119,13 @@ def largest_ratio_within(facts: Facts, room_bytes: float) -> float | tuple[Missi
     return _missing(server) if here is None else here.largest_ratio(room_bytes / server.ranks_here)
 
 
-def _sums(server: Deployment, here: Kept, hosted: tuple[HostPool, ...], size_gb: int) -> tuple[Sum, Sum]:
-    """The sum over all ranks against what may be taken, and one rank's against what the version checks."""
+def host_sums(server: Deployment, here: Kept, hosted: tuple[HostPool, ...], size_gb: float) -> tuple[Sum, Sum]:
+    """The sum over all ranks against what may be taken, and one rank's against what the version checks.
+
+    No limit stands in either where the host's memory is not known.
+    """
     limit, limit_from, limit_sources = memory_limit(server)
+    seen = server.fact("mem_available_bytes") is not None
     own_limit, own_text = _own_check(server)
     known = provenance(server.pool_tokens, server.bytes_per_token)
     topic = "host_size" if len(here.sized) == 1 else "host_size_hybrid"
@@ -145,8 +149,8 @@ def _sums(server: Deployment, here: Kept, hosted: tuple[HostPool, ...], size_gb:
         "GB",
         known.grade,
         (*known.sources, *limit_sources),
-        limit=limit / GB,
-        limit_from=limit_from,
+        limit=limit / GB if seen else None,
+        limit_from=limit_from if seen else "",
         source_line=versions.source_line(server.version, topic),
     )
     per_rank_sum = Sum(
@@ -157,8 +161,8 @@ def _sums(server: Deployment, here: Kept, hosted: tuple[HostPool, ...], size_gb:
         "GB",
         known.grade,
         known.sources,
-        limit=own_limit / GB,
-        limit_from=own_text,
+        limit=own_limit / GB if seen else None,
+        limit_from=own_text if seen else "",
         source_line=versions.source_line(server.version, "host_check"),
     )
     return total_sum, per_rank_sum

@@ -123,6 +123,12 @@ class Report:
         return min(ends), max(ends)
 
     def sums(self) -> Iterator[Sum]:
+        yield from self._sums_now()
+        for lever in self.levers[1:]:
+            if _worth_a_look(lever):
+                yield from _own_sums(lever)
+
+    def _sums_now(self) -> Iterator[Sum]:
         yield from self.budget.sums
         if isinstance(self.host, HostBudget):
             yield from self.host.sums
@@ -131,8 +137,6 @@ class Report:
             yield self.slots.reserve
         if isinstance(self.walls, Concurrency):
             yield from (limit.sum for limit in self.walls.limits)
-        for lever in self.levers[1:]:
-            yield from (entry for entry in lever.sums if lever.frontier and entry.name != "pool_budget")
 
     def _lacking(self) -> list[Missing]:
         found = list(self.missing)
@@ -152,7 +156,7 @@ class Report:
             yield from ("", "GPU memory in GiB (2^30), host memory in GB (10^9), as the server prints them.", "")
             yield f"{'':2}{'lever':<{_NAME}}{'tokens':>11}{'x':>7}{'running':>9}{'prefixes':>12}{'host GB':>9} restart"
             for lever in self.levers:
-                if everything or lever.frontier or lever.name in ("now", AS_SET) or " + " not in lever.name:
+                if everything or _worth_a_look(lever):
                     yield from self._row(lever, width)
             yield from wrap("* the sensible frontier: nothing that fits beats it at everything", width)
         yield from terminal(self.bars, width)
@@ -162,8 +166,24 @@ class Report:
             yield from wrap(f"not known: {one.what}; to get it: {one.how}", width, subsequent_indent="  ")
         if explain:
             yield ""
-            for line in dict.fromkeys(entry.line() for entry in self.sums()):
+            for line in dict.fromkeys(self._explained(everything)):
                 yield from wrap(line, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+
+    def _explained(self, everything: bool) -> Iterator[str]:
+        """Each figure above with what it comes from: steps as differences, sums with formula and inputs, levers."""
+        left = None
+        for step in self.budget.steps:
+            inputs = f"{left:.2f} before - {step.left_gib:.2f} left" if left is not None else "as the driver says"
+            yield f"{step.name} = {inputs} = {step.gib:.2f} GiB ({step.grade}; from {step.source})"
+            left = step.left_gib
+        named = set()
+        for entry in self._sums_now():
+            named.add(entry.line())
+            yield entry.line()
+        for lever in self.levers[1:]:
+            lines = [line for entry in _own_sums(lever) if (line := entry.line()) not in named]
+            if lines and (everything or _worth_a_look(lever)):
+                yield f"with {lever.name}: {'; '.join(lines)}"
 
     def _row(self, lever: Lever, width: int) -> Iterator[str]:
         mark = "*" if lever.frontier else " "
@@ -186,6 +206,15 @@ class Report:
         said += [f"risk: {lever.risk}"] if lever.risk else []
         for text in said:
             yield from wrap(text, width, initial_indent="    ", subsequent_indent="      ")
+
+
+def _worth_a_look(lever: Lever) -> bool:
+    """What now stands, what was asked for, single levers, and of combinations the frontier."""
+    return lever.frontier or lever.name in ("now", AS_SET) or " + " not in lever.name
+
+
+def _own_sums(lever: Lever) -> Iterator[Sum]:
+    return (entry for entry in lever.sums if entry.name != "pool_budget")
 
 
 def _tokens_by_name(facts: Facts, settings: Mapping[str, str]) -> dict[str, int]:

@@ -16,7 +16,7 @@ from tools.capacity.budget import (
 )
 from tools.capacity.concurrency import slots_per_request
 from tools.capacity.deployment import Deployment
-from tools.capacity.host import memory_limit
+from tools.capacity.host import host_sums, memory_limit
 from tools.capacity.host_pools import Kept, kept
 from tools.capacity.missing import missing_layout, missing_memory, missing_shape
 from tools.capacity.shape import Heads, ModelShape
@@ -148,6 +148,8 @@ class Scenarios:
                 source_line=versions.source_line(server.version, "budget"),
             )
         )
+        if settings.hicache and total:
+            sums += host_sums(server, here, here.on_host(settings.ratio, settings.size_gb), settings.size_gb)
         return Outcome(
             settings=settings,
             tokens=total,

@@ -70,6 +70,15 @@ def test_explain_prints_formula_inputs_and_line(report: Report) -> None:
     assert "srt/model_executor/model_runner_kv_cache_mixin.py:143" in text
 
 
+def test_explain_names_the_lever_of_each_sum_and_the_lines_of_each_step() -> None:
+    said = " ".join(" ".join(Report(story(), {"hicache-ratio": "4"}).text(everything=False, explain=True)).split())
+    assert "weights = 94.06 before - 21.71 left = 72.35 GiB (derived; from E5:40)" in said
+    assert "with DP attention, dp 4: attention_weights_repeated = " in said
+    host = said.partition("with as set: ")[2].partition(" with ")[0]
+    assert "= 358.01 GB" in host
+    assert "limit 398.20 from MemAvailable" in host
+
+
 def test_the_picture_is_whole_and_needs_nothing_else(report: Report) -> None:
     picture = svg(report.bars, "one <GPU> & its memory")
     root = ElementTree.fromstring(picture)
