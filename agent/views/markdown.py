@@ -59,7 +59,7 @@ def _block(block: Block, known: frozenset[str]) -> str:
             rows = ["| " + " | ".join(_cell(cell, known) for cell in row) + " |" for row in block.rows]
             return "\n".join([f"{plain(block.label)}:", "", head, rule, *rows])
         case Code():
-            return "\n".join("    " + defanged(line) for line in block.text.split("\n") if line.strip())
+            return "\n".join(f"    {defanged(line)}".rstrip() for line in block.text.strip("\n").split("\n"))
         case Anchor():
             return f"#### {block.id.replace(':', '-')}\n\n{plain(block.text)}"
         case Picture():

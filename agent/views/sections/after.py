@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from agent.views.sections.blocks import HAPPENED, Block, Code, Items, Paragraph, Table, cited, happened
 from agent.views.terminal import rolled_back_when, still_asked
-from agent.views.words import amount, change_told, checked, sentence
+from agent.views.words import amount, change_told, checked, defanged, sentence, visible
 
 Json = dict[str, Any]
 ANSWERED: Final = 4
@@ -85,13 +85,22 @@ def change(document: Json) -> Iterator[Block]:
         yield Table("Words of the launch command that change", ("word", "launch command"), rows)
     commands = "\n".join(line for stage in document["stages"] for line in stage["commands"])
     if launch.get("patch") and launch["patch"].strip() not in commands:
-        yield Code(launch["patch"])
+        yield from _as_typed([launch["patch"]], document)
     if launch.get("notes"):
         yield Items(tuple(cited(note) for note in launch["notes"]))
     for number, stage in enumerate(document["stages"], 1):
         yield Paragraph(f"Step {number}: {sentence(stage['title'])}" + (f" {stage['cost']}" if stage["cost"] else ""))
-        if stage["commands"]:
-            yield Code("\n".join(stage["commands"]))
+        yield from _as_typed(stage["commands"], document)
+
+
+def _as_typed(commands: list[str], document: Json) -> Iterator[Block]:
+    """Commands to take over; where an address in them was made unlinkable, where they stand as they are typed."""
+    text = "\n".join(commands)
+    if text:
+        yield Code(text)
+    if defanged(text) != visible(text):
+        whole = f"sglscout show {document['ids']['session']} --document"
+        yield Paragraph(f"Brackets keep addresses in it from becoming links; as it is typed it stands in: {whole}")
 
 
 def verification(document: Json) -> Iterator[Block]:
@@ -114,7 +123,7 @@ def verification(document: Json) -> Iterator[Block]:
     rollback = document["rollback"]
     if rollback.get("commands"):
         yield Paragraph(f"Roll back when one of these is seen: {'; '.join(rolled_back_when(document))}.")
-        yield Code("\n".join(rollback["commands"]))
+        yield from _as_typed(rollback["commands"], document)
 
 
 def _looked_again(rows: list[Json]) -> Table:

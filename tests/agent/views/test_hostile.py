@@ -257,7 +257,7 @@ def test_markdown_holds_no_link_image_markup_or_heading_but_its_own(records: lis
 
 
 def markdown_code(block: Code) -> list[str]:
-    return [f"    {defanged(line)}" for line in block.text.split("\n")]
+    return [f"    {defanged(line)}".rstrip() for line in block.text.split("\n")]
 
 
 def test_the_terminal_is_told_nothing_but_text(records: list[Record]) -> None:

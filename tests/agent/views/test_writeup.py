@@ -333,3 +333,12 @@ def test_a_value_that_changes_is_shown_with_its_option(made: Callable[[str], Jso
     blocks = _section(made("kv"), "The change").blocks
     words = next(each for each in blocks if isinstance(each, Table) and each.label.startswith("Words"))
     assert words.rows[:3] == (("kept", "--mem-fraction-static"), ("removed", "0.88"), ("added", "0.885"))
+
+
+def test_a_command_with_an_address_says_where_it_stands_as_it_is_typed(made: Callable[[str], Json]) -> None:
+    document = made("kv")
+    stages = [{**stage, "commands": ["docker run -e E=https://x.example i@sha256:ab"]} for stage in document["stages"]]
+    text = markdown(document | {"stages": stages, "launch": {}})
+    assert "    docker run -e E=https[:]//x.example i[@]sha256:ab\n" in text
+    assert f"as it is typed it stands in: sglscout show {document['id']} --document" in text
+    assert "as it is typed" not in markdown(document)
