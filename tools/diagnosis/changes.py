@@ -45,11 +45,17 @@ def step(
     """A change of one option, from what is in effect where that is known."""
     was: Scalar | None = None
     if kind == "flag" and flag.startswith("--"):
-        typed = view.typed(flag) or (view.setting(flag) if do != "remove" else "")
-        was = as_number(typed) if as_number(typed) is not None else (typed or None)
+        typed = view.typed(flag) or (view.setting(flag) if do != "remove" or _switched_on(view, flag) else "")
+        was = True if do == "remove" and typed == "True" else as_number(typed)
+        was = was if was is not None else (typed or None)
     elif kind == "env":
         was = view.env(flag) or None
     return Proposal(kind, do, flag, _plain(was), _plain(to), unit, why, (*view.flag_sources(flag), *evidence))
+
+
+def _switched_on(view: View, flag: str) -> bool:
+    """A switch that the server reports as on, where no launch command was seen that could lack it."""
+    return "flag" not in view.facts and view.setting(flag).lower() == "true"
 
 
 def _plain(value: Scalar | None) -> Scalar | None:

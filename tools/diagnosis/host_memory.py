@@ -23,8 +23,12 @@ def room_for_pools(view: View) -> float | None:
 
 
 def ranks_with_pools(view: View) -> float:
-    """Ranks that each have a host pool: as asked for, else as many as were seen to take one."""
-    return view.value("--tp-size") or view.number("host_pool_ranks") or 1
+    """Ranks of one host that each have a host pool: as asked for, else as many as were seen to take one."""
+    tp = view.value("--tp-size")
+    if not tp:
+        return view.number("host_pool_ranks") or view.number("gpu_count") or 1
+    replicas = 1 if view.on("--enable-dp-attention") else view.value("--dp-size") or 1
+    return max(1, tp * (view.value("--pp-size") or 1) * replicas / (view.value("--nnodes") or 1))
 
 
 def limit_binds(view: View) -> Seen | None:

@@ -53,14 +53,11 @@ def slots_that_fit(view: View) -> Fit | None:
 def host_room_gb(view: View) -> float | None:
     """What the host can give: MemAvailable (or the container's rest) less the reserve of 10 GiB or 5 % of MemTotal."""
     available, total = view.number("mem_available_bytes"), view.number("mem_total_bytes")
-    if available is None:
-        return None
-    reserve = max(10 * _GIB, 0.05 * (total or 0.0))
-    room = available - reserve
     limit, used = view.number("cgroup_limit_bytes"), view.number("cgroup_used_bytes")
+    rooms = [] if available is None else [available - max(10 * _GIB, 0.05 * (total or 0.0))]
     if limit is not None and limit > 0:
-        room = min(room, limit - (used or 0.0) - reserve)
-    return max(room, 0.0) / _GB
+        rooms.append(limit - (used or 0.0) - max(10 * _GIB, 0.05 * (total or limit)))
+    return max(min(rooms), 0.0) / _GB if rooms else None
 
 
 def hicache_ratio_that_fits(view: View) -> tuple[float | None, str]:

@@ -20,7 +20,7 @@ from tools.diagnosis.clues import (
     symptom,
 )
 from tools.diagnosis.conditions import HICACHE, KILLED
-from tools.diagnosis.families.hicache.host import less_host
+from tools.diagnosis.families.hicache.smaller import less_host
 from tools.diagnosis.host_memory import limit_binds, little_of_the_host, others_die
 from tools.diagnosis.measured import rose, stands_in, steady
 from tools.diagnosis.model import Actions, Proposal, Question

@@ -19,6 +19,7 @@ from tools.diagnosis.clues import (
     symptom,
 )
 from tools.diagnosis.conditions import KILLED
+from tools.diagnosis.families.hicache.smaller import less_host, pool_that_fits
 from tools.diagnosis.families.hicache.tier import FROM_HOST, KEEP_FRACTION, ON, STORE
 from tools.diagnosis.host_memory import limit_binds, little_of_the_host, others_die, ranks_with_pools, room_for_pools
 from tools.diagnosis.measured import (
@@ -26,7 +27,7 @@ from tools.diagnosis.measured import (
     serves_mostly,
 )
 from tools.diagnosis.model import Actions, Proposal, Question
-from tools.diagnosis.sums import hicache_ratio_that_fits, host_room_gb
+from tools.diagnosis.sums import hicache_ratio_that_fits
 from tools.diagnosis.view import View
 
 
@@ -122,30 +123,12 @@ def _traffic_exceeds_tiers(view: View) -> Seen | None:
     return Seen(text, view.sources("working_set_tokens", "kv_pool"))
 
 
-def less_host(view: View, why: str) -> Proposal:
-    """A smaller size where a size is typed, else a smaller ratio, as far as the host's room is known."""
-    ranks = view.value("--tp-size") or view.number("gpu_count") or 1
-    room = host_room_gb(view)
-    offered = view.number("host_offered_gb")
-    if view.typed("--hicache-size"):
-        now = view.value("--hicache-size") or 0
-        to = int(now * 0.5)
-        if offered is not None:
-            to = int(min(now - 1, offered - 10.74))
-        elif room is not None:
-            to = int(min(now - 1, room / ranks))
-        return step(view, "lower", "--hicache-size", max(1, to), f"{why}; the size is per rank, decimal GB", unit="GB")
-    ratio = view.value("--hicache-ratio") or 2.0
-    lower = max(1.1, round(ratio / 2 if ratio > 2.5 else ratio * 0.75, 1))
-    each = view.number("host_pool_gb")
-    if each is not None and room is not None:
-        lower = max(1.1, min(round(ratio - 0.1, 1), int(ratio * room / (each * ranks) * 10) / 10))
-    return step(view, "lower", "--hicache-ratio", lower, f"{why}; every rank takes its own share", unit="x GPU pool")
-
-
 def _fewer_host(view: View) -> Actions:
+    change, fits = less_host(view, "all ranks together must leave the host its reserve"), pool_that_fits(view)
+    smaller = f"with --max-total-tokens {fits} the copy would fit; fewer requests run then" if fits else ""
+    off = change.do == "remove"
     return plan(
-        less_host(view, "all ranks together must leave the host its reserve"),
+        change,
         never=(
             KEEP_FRACTION,
             ("raise", "--hicache-ratio", "the host is already over"),
@@ -155,8 +138,9 @@ def _fewer_host(view: View) -> Actions:
         alternatives=(
             ("a storage backend with a small host pool", "where the prefixes must stay longer than RAM allows"),
             ("--hicache-size instead of a ratio", "an absolute size does not follow the GPU pool"),
+            *((("a smaller GPU pool and the smallest ratio", smaller),) if off and smaller else ()),
         ),
-        expected=(("the printed host memory x ranks below the free memory", "boot log"),),
+        expected=() if off else (("the printed host memory x ranks below the free memory", "boot log"),),
         notes=(
             (
                 "SGLang sizes per rank and, before 0.5.23, checks each rank "
