@@ -18,12 +18,11 @@ from tools.source.reading import Reading
 from tools.source.rule import Rule
 from tools.source.rule_scan import Scanner
 from tools.source.rules import Family, lines_of, names_of
-from tools.source.syntax import dotted, functions
+from tools.source.syntax import Function, dotted, inside
 
-FILES_LIMIT: Final = 40
+FILES_LIMIT: Final = 60
 BASES_LIMIT: Final = 4
 HOPS_LIMIT: Final = 3
-Function = ast.FunctionDef | ast.AsyncFunctionDef
 Flags = dict[str, set[str]]  # flags by the name that carries their values
 Handed = dict[int | str, set[str]]  # the same by the place or keyword of an argument
 
@@ -238,27 +237,26 @@ def _methods_called(function: Function, tainted: Flags) -> dict[str, Handed]:
 
 
 def _super_call(constructor: ast.FunctionDef) -> ast.Call | None:
-    for node in ast.walk(constructor):
-        match node:
-            case ast.Call(func=ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr="__init__")):
-                return node
+    for call in inside(constructor).calls:
+        match call.func:
+            case ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr="__init__"):
+                return call
     return None
 
 
 def _chosen_in(tree: ast.Module) -> dict[int, list[ast.expr]]:
     """By the id of a call of a local name: the classes that its function gives that name, `cls = A if x else B`."""
     found: dict[int, list[ast.expr]] = {}
-    for function in functions(tree):
+    for function in inside(tree).functions:
         given: dict[str, list[ast.expr]] = {}
-        calls: list[tuple[int, str]] = []
-        for node in ast.walk(function):
+        for node in inside(function).assigned:
             match node:
                 case ast.Assign(targets=[ast.Name(id=name)], value=value):
                     values = [value.body, value.orelse] if isinstance(value, ast.IfExp) else [value]
                     given.setdefault(name, []).extend(each for each in values if isinstance(each, ast.Name))
-                case ast.Call(func=ast.Name(id=name)):
-                    calls.append((id(node), name))
-        found |= {place: given[name] for place, name in calls if given.get(name)}
+        for call in inside(function).calls if given else ():
+            if isinstance(call.func, ast.Name) and given.get(call.func.id):
+                found[id(call)] = given[call.func.id]
     return found
 
 
@@ -273,7 +271,7 @@ def _functions_of(module: Module) -> Iterator[tuple[Function, ClassRef | None]]:
 
 def _calls_in(function: Function) -> list[ast.Call]:
     """Calls of a function's body, those of its base class's constructor apart."""
-    found = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
+    found = inside(function).calls
     return [call for call in found if not (isinstance(call.func, ast.Attribute) and call.func.attr == "__init__")]
 
 

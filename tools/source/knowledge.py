@@ -22,13 +22,13 @@ from tools.source.catalogue import FlagCatalogue, dump, load
 from tools.source.following import Follower
 from tools.source.modules import Modules
 from tools.source.parser_reader import read_flags
-from tools.source.reading import RECORDS
+from tools.source.reading import GROUPS, RECORDS
 from tools.source.rule import Rule
 from tools.source.rules import HANDLERS, Family, about, family_of, read_under, readers, scan_handlers
 from tools.source.search import Hit
 from tools.source.store import Placed
 
-FORMAT: Final = 15
+FORMAT: Final = 16
 READERS_SHOWN: Final = 8
 HANDLERS_SHOWN: Final = 10
 SECONDS: Final = 20.0
@@ -116,11 +116,14 @@ class Knowledge:
         return [path for path in found if not path.startswith(HANDLERS)]
 
     def _naming(self, names: list[str]) -> tuple[Hit, ...]:
-        """Lines of the server's Python files that name one of these as an attribute."""
-        words = "|".join(re.escape(name) for name in names)
+        """Lines of the server's Python files that name one of these as an attribute, or ask for the size of a process
+        group that follows from it.
+        """
+        asked = [rf"\.(?:{'|'.join(re.escape(name) for name in names)})\b"]
+        asked += [rf"\b{each}\b" for each, follows in GROUPS.items() if follows in names]
         files = [path for path in self._placed.manifest.files if path.startswith("srt/") and path.endswith(".py")]
         request = searching.request_for(
-            rf"\.(?:{words})\b",
+            "|".join(asked),
             files,
             ignore_case=False,
             literal=False,

@@ -10,10 +10,22 @@ import ast
 import re
 from typing import Final
 
-from tools.source.syntax import dotted
+from tools.source.syntax import Function, dotted, inside
 
 RECORDS: Final = frozenset({"server_args", "args", "cfg", "sa", "serverargs", "self_args", "params"})
 VIEWS: Final = ("view", "copy", "replace")
+# What is asked of process groups and follows from a flag, though it need not be its value.
+GROUPS: Final[dict[str, str]] = {
+    "get_tensor_model_parallel_world_size": "tp_size",
+    "get_attn_tensor_model_parallel_world_size": "tp_size",
+    "get_attention_tp_size": "tp_size",
+    "attn_tp_size": "tp_size",
+    "get_attention_dp_size": "dp_size",
+    "attn_dp_size": "dp_size",
+    "get_moe_expert_parallel_world_size": "ep_size",
+    "moe_ep_size": "ep_size",
+    "get_pipeline_model_parallel_world_size": "pp_size",
+}
 
 
 class Reading:
@@ -30,10 +42,10 @@ class Reading:
         self._records = RECORDS
         self._texts: dict[int, tuple[ast.AST, str]] = {}
 
-    def enter(self, function: ast.FunctionDef | ast.AsyncFunctionDef, *, own: bool) -> None:
+    def enter(self, function: Function, *, own: bool) -> None:
         """Read a function from here on; `own`: `self` is the record there."""
         self._own, self._records = own, RECORDS
-        for node in ast.walk(function):
+        for node in inside(function).assigned:
             match node:
                 case ast.Assign(targets=[ast.Name(id=name)], value=value) if self._is_record(value):
                     self._records |= {name}
@@ -78,6 +90,8 @@ class Reading:
         found: set[str] = set()
         for each in ast.walk(node):
             name = self.flag(each)
+            if name is None:
+                name = _of_group(each)
             if name is not None:
                 found.add(name)
             found |= local.get(dotted(each), set())
@@ -86,7 +100,7 @@ class Reading:
     def copied(self, tree: ast.Module) -> dict[str, set[str]]:
         """Attributes of `self` that are given a flag's value as it is, anywhere in the file."""
         found: dict[str, set[str]] = {}
-        for node in ast.walk(tree):
+        for node in inside(tree).assigned:
             match node:
                 case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)], value=value):
                     flag = self.flag(value)
@@ -116,3 +130,13 @@ class Reading:
         for full, name in spelled.items():
             text = re.sub(rf"(?<![\w.]){re.escape(full)}(?!\w)", name, text)
         return text
+
+
+def _of_group(node: ast.AST) -> str | None:
+    """The flag that the size of a process group follows from."""
+    match node:
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[]):
+            return GROUPS.get(name)
+        case ast.Attribute(value=ast.Call(func=ast.Name(id="get_parallel")), attr=name):
+            return GROUPS.get(name)
+    return None

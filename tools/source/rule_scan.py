@@ -15,6 +15,7 @@ from typing import Final
 from tools.source.reading import RECORDS, Reading
 from tools.source.rule import CallSite, Kind, Rule, joined
 from tools.source.syntax import (
+    Function,
     callee_of,
     denied,
     dotted,
@@ -105,7 +106,7 @@ class Scanner:
             self._definition(node, own=False)
         return sorted(self.rules, key=lambda rule: rule.line)
 
-    def function(self, node: ast.FunctionDef | ast.AsyncFunctionDef, tainted: dict[str, set[str]]) -> list[Rule]:
+    def function(self, node: Function, tainted: dict[str, set[str]]) -> list[Rule]:
         """The rules of one function whose parameters carry the values of flags.
 
         `carried` afterwards holds the attributes of its object that do so too.
@@ -121,7 +122,7 @@ class Scanner:
         if isinstance(node, ast.ClassDef):
             for inner in node.body:
                 self._definition(inner, own=node.name == self.record_class)
-        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        elif isinstance(node, Function):
             self.reading.enter(node, own=own)
             if any("register" in dotted(callee_of(each)) for each in node.decorator_list):
                 self.calls.append(CallSite(node.name, "__registry__", (), ()))

@@ -15,7 +15,7 @@ from tools.source.catalogue import Flag, FlagCatalogue
 from tools.source.modules import Modules
 from tools.source.rule import CallSite, Rule, reached
 from tools.source.rule_scan import Scanner
-from tools.source.syntax import functions
+from tools.source.syntax import inside
 
 HANDLERS: Final = ("srt/server_args.py", "srt/arg_groups/")
 PLAIN_WORDS: Final = frozenset(
@@ -167,10 +167,10 @@ def readers(modules: Modules, paths: Iterable[str], dest: str) -> list[tuple[str
         module = modules.by_path(path)
         if module is None:
             continue
-        spans = [(each.lineno, each.end_lineno or each.lineno, each.name) for each in functions(module.tree)]
+        spans = [(each.lineno, each.end_lineno or each.lineno, each.name) for each in inside(module.tree).functions]
         for node in ast.walk(module.tree):
             if isinstance(node, ast.Attribute) and node.attr == dest and isinstance(node.ctx, ast.Load):
-                inside = [span for span in spans if span[0] <= node.lineno <= span[1]]
-                name = max(inside)[2] if inside else ""
+                around = [span for span in spans if span[0] <= node.lineno <= span[1]]
+                name = max(around)[2] if around else ""
                 found.append((path, node.lineno, name))
     return found

@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 
-def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    """Every function of a tree, methods included."""
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            yield node
+
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """What a piece of syntax holds at any depth, itself included."""
+
+    functions: tuple[Function, ...]
+    assigned: tuple[ast.Assign, ...]
+    calls: tuple[ast.Call, ...]
+
+
+@lru_cache(16384)
+def inside(tree: ast.AST) -> Inside:
+    """Walked once: the same tree is asked for its parts again and again."""
+    nodes = list(ast.walk(tree))
+    return Inside(
+        tuple(each for each in nodes if isinstance(each, Function)),
+        tuple(each for each in nodes if isinstance(each, ast.Assign)),
+        tuple(each for each in nodes if isinstance(each, ast.Call)),
+    )
 
 
 def dotted(node: ast.AST) -> str:

@@ -90,6 +90,12 @@ def test_files_that_ask_the_record_for_a_flag_are_read_however_many_name_such_an
     assert any(rule.path.startswith("srt/model_executor/") and "tp_size" in rule.flags for rule in rules)
 
 
+@pytest.mark.parametrize("version", ["0.5.9", "0.5.16", "0.5.23"])
+def test_what_must_be_divisible_by_the_size_of_a_group_is_a_rule_of_its_flag(version: str) -> None:
+    rules = [rule for rule in tree(version).rules("tp-size") if rule.kind == "assert" and "% " in rule.condition]
+    assert any("heads" in rule.condition for rule in rules)
+
+
 def test_what_an_object_makes_of_a_flags_value_is_an_override() -> None:
     (made,) = [
         rule
