@@ -189,7 +189,7 @@ LOAD: Final = {
     "pending_tokens_p50": ("tokens", "median #pending-token of prefill lines"),
     "accept_len_p50": ("tokens", "median accept length"),
     "gen_throughput_p50": ("tokens/s", "median generation throughput"),
-    "graph_false_share": ("fraction", "share of decode lines with graph: False"),
+    "graph_false_share": ("fraction", "share of decode lines that ran without a CUDA graph"),
     "retractions": ("events", "retraction lines"),
     "retracted_requests": ("requests", "sum of #retracted_reqs"),
     "retraction_gain_p50": ("tokens", "median tokens one retracted request gave back"),

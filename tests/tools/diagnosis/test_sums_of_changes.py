@@ -46,3 +46,22 @@ def test_a_ratio_fits_all_ranks_or_hicache_goes(
 def test_a_size_fits_all_ranks_and_exceeds_the_gpu_pool_or_hicache_goes() -> None:
     assert first(refused(300, 280, size=300)) == ("lower", "--hicache-size", 70)
     assert first(refused(300, 100, size=300)) == ("remove", "--enable-hierarchical-cache", None)
+
+
+SLOW = "[2026-11-02 03:00:00 TP0] Decode batch. #running-req: 3, #token: 9000, token usage: 0.04, cuda graph: False, gen throughput (token/s): 33.10, #queue-req: 0"  # noqa: E501
+
+
+@pytest.mark.parametrize(
+    ("launch", "settings", "flag"),
+    [
+        ("--tp 2 --disable-cuda-graph", "", "--disable-cuda-graph"),
+        ("", "disable_cuda_graph=True, ", "--disable-cuda-graph"),
+        ("--tp 2 --cuda-graph-backend-decode disabled", "", "--cuda-graph-backend-decode"),
+    ],
+)
+def test_a_switch_that_turns_graphs_off_is_what_goes(launch: str, settings: str, flag: str) -> None:
+    start = f"[2026-11-02 02:00:00] server_args=ServerArgs(model_path='/models/m', tp_size=2, {settings}port=30000)"
+    verdict = assess({"complaint": "it is slow", "launch_args": launch, "evidence": [start, SLOW, SLOW, SLOW]})
+    assert verdict["label"] == "perf.decode_exceeds_graph_bs"
+    assert [(one["do"], one["flag"]) for one in verdict["changes"]] == [("remove", flag)]
+    assert flag in verdict["hypotheses"][0]["supporting"][0]["text"]

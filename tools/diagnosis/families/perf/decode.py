@@ -40,7 +40,42 @@ def _above_graph(view: View) -> Seen | None:
     return Seen(f"{running:g} running, captured up to {captured:g}", view.sources("running_p95", "graph_max_bs"))
 
 
+# What switches the graphs of decode off, with the value that does (sglang 0.5.9 srt/server_args.py:4490, later versions
+# per phase). The server's own report of a switch stands for what was typed.
+_OFF = (
+    ("--disable-cuda-graph", ""),
+    ("--disable-decode-cuda-graph", ""),
+    ("--cuda-graph-backend-decode", "disabled"),
+)
+
+
+def _graphs_off(view: View) -> tuple[str, ...]:
+    """The options in force that switch decode graphs off."""
+    return tuple(name for name, value in _OFF if (view.setting(name).lower() == value if value else view.on(name)))
+
+
+def _switched_off(view: View) -> Seen | None:
+    off = _graphs_off(view)
+    if not off:
+        return None
+    arguments = (view.facts.get("server_arg", name.removeprefix("--").replace("-", "_")) for name in off)
+    seen = tuple(one.source for one in arguments if one is not None and str(one.value) != "None")
+    return Seen(" ".join(off), seen or view.flag_sources(*off), "observed" if seen else "typed")
+
+
+def _capture_again(view: View) -> Actions:
+    why = "it switches the graphs of decode off, so that every step runs eagerly"
+    return plan(
+        *(step(view, "remove", name, None, why) for name in _graphs_off(view)),
+        never=(HIGHER_FRACTION, HICACHE_FOR_RUNNING),
+        verify=(("share of decode lines with cuda graph: True", 900, "above 0.95", "below 0.5"),),
+        notes=("Capturing takes GPU memory at the start; where it was switched off for that, capture fewer sizes.",),
+    )
+
+
 def _capture_more(view: View) -> Actions:
+    if _graphs_off(view):
+        return _capture_again(view)
     if view.setting("--deepep-mode") == "normal":  # sglang 0.5.9 srt/server_args.py: graphs are off in this mode
         why = "the normal mode runs without graphs; auto takes the low-latency one for decode, which is captured"
         return plan(step(view, "set", "--deepep-mode", "auto", why), never=(HIGHER_FRACTION,))
@@ -146,8 +181,13 @@ def _shorter_interval(view: View) -> Actions:
 ENTRIES = (
     Entry(
         "perf.decode_exceeds_graph_bs",
-        "More requests decode at once than graphs were captured for, so steps run eagerly and slowly.",
+        "Requests decode without CUDA graphs, more at once than were captured or with none captured: steps are slow.",
         for_=(
+            Clue(
+                4,
+                both(_switched_off, either(above("graph_false_share", 0.3), symptom("slow_decode"))),
+                "graphs are switched off altogether",
+            ),
             Clue(4, both(_above_graph, lacks(said("cuda_oom"))), "the batch is larger than the largest captured size"),
             Clue(3, above("graph_false_share", 0.3), "decode runs without graphs"),
             Clue(
@@ -156,10 +196,7 @@ ENTRIES = (
                 "tokens come slowly without graphs",
             ),
         ),
-        against=(
-            Clue(3, flag("--disable-cuda-graph"), "graphs are switched off altogether"),
-            Clue(3, either(said("cuda_oom"), fact("oom_request_gib")), "memory ran out"),
-        ),
+        against=(Clue(3, either(said("cuda_oom"), fact("oom_request_gib")), "memory ran out"),),
         settle=Question("Is `cuda graph: False` printed above a certain batch?", "decode lines; capture list"),
         act=_capture_more,
     ),
