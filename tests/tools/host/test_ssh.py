@@ -22,6 +22,7 @@ from pathlib import Path
 import paramiko
 import pytest
 
+from tests.long import LONG
 from tests.needs import needs
 from tests.sshd import Sshd, _keygen, free_port, sshd
 from tools.host import STANDARD, Host, Observation, Probe, SshOptions, connect, look, open_port
@@ -362,7 +363,7 @@ def test_a_look_that_is_left_leaves_nothing_running(server: Sshd) -> None:
 
 
 def test_a_probe_that_ignores_term_ends_at_its_limit(server: Sshd) -> None:
-    """Long form: SGLSCOUT_LONG=1 runs it 200 times."""
+    """The long form runs it 200 times."""
     mark = f"64{secrets.randbelow(10**6):06d}"
     stubborn = Probe(
         "stubborn", f"sh -c 'trap \"\" TERM; sleep {mark} & wait; sleep {mark}'", "a program that hangs", limit_s=1
@@ -377,7 +378,7 @@ def test_a_probe_that_ignores_term_ends_at_its_limit(server: Sshd) -> None:
                 if seen.probe.startswith("s")
             ]
 
-    times = 10 if os.environ.get("SGLSCOUT_LONG") else 1
+    times = 10 if LONG else 1
     seen = asyncio.run(work(times))
     assert [one.problem for one in seen] == ["timeout"] * 20 * times
     listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
