@@ -22,7 +22,7 @@ from tests.agent.research import main_agent, session_in, tasks_of
 from tools.toolbox import Arguments, Emit, Tool, Toolbox
 from transcripts.errors import EndpointError, HostError, LimitReached
 from transcripts.ids import new_id
-from transcripts.records import Citation, Ended, Finding, Limits, Opened, Reported, Usage
+from transcripts.records import Citation, Ended, Finding, Limits, Opened, Reported, TaskChanged, Usage
 from transcripts.store import Store
 
 
@@ -275,7 +275,9 @@ def test_tasks_of_one_message_run_side_by_side_and_begin_with_their_ids(tmp_path
         model = _run_with_tasks(session, tasks, calls(("task", ASK), ("task", ASK)), say("merged"))
         results = _results(model.requests[1])
         states = list(session.case.tasks.values())
+        steps = [record.status for record in session.records if isinstance(record, TaskChanged)]
     assert both.is_set()
+    assert steps == ["opened", "opened", "running", "running", "completed", "completed"]
     for result, state in zip(results, states, strict=True):
         assert result.splitlines()[0] == f"task_id: {state.id} (for resuming to continue this task if needed)"
         assert "status:" not in result

@@ -114,6 +114,9 @@ GOOD_AFTER = {
     "cut in a call": streams(chunk(call_delta("look", '{"a"'))),
     "done without finish in a call": streams(chunk(call_delta("look", "{}"))),
     "bad json": raw(b"data: {nope}\n\ndata: [DONE]\n\n"),
+    "bad json among good": raw(
+        events([chunk({"content": "half"})], done=False) + b"data: {nope}\n\n" + events([chunk({}, "stop")])
+    ),
     "error object": raw(b'data: {"object": "error", "message": "busy", "code": 503}\n\n'),
     "error in the stream": raw(b'data: {"error": {"message": "busy", "code": 503}}\n\n'),
     "no choices at all": raw(b'data: {"id": "x", "object": "chat.completion.chunk"}\n\ndata: [DONE]\n\n'),
@@ -205,22 +208,43 @@ def test_silence_and_pings_do_not_hold_a_turn_for_ever() -> None:
             await connection.send(": ping\n\n")
             await asyncio.sleep(0.01)
 
-    reply, server = _ask(silent, SAYS_HELLO, idle_s=0.2)
+    notices: list[str] = []
+    reply, server = _ask(silent, SAYS_HELLO, idle_s=0.2, notice=notices.append)
     assert reply.text == "hello"
     assert len(server.requests) == 2
+    assert ["fell silent" in notice for notice in notices] == [True]
 
 
 def test_retry_after_closes_the_gate_for_everybody_at_that_endpoint() -> None:
-    async def work() -> tuple[float, int]:
-        async with endpoint(fails(429, retry_after="0.3"), SAYS_HELLO) as server:
-            models = [OpenAICompatible("m", server.url, "k", back_off_s=0.001) for _ in range(2)]
-            began = time.monotonic()
-            await models[0].reply(_request())
-            return time.monotonic() - began, len(server.requests)
+    """One is told to wait; three others, who come to ask a moment later, ask no earlier than that one does again."""
 
-    waited, count = asyncio.run(work())
-    assert count == 2
-    assert waited >= 0.3
+    async def work() -> list[float]:
+        asked, told = list[float](), asyncio.Event()
+
+        async def answer(connection: Connection) -> None:
+            asked.append(time.monotonic())
+            await (SAYS_HELLO if told.is_set() else fails(429, retry_after="0.3"))(connection)
+            told.set()
+
+        async with endpoint(answer) as server:
+            models = [OpenAICompatible("m", server.url, "k", back_off_s=0.001) for _ in range(4)]
+            first = asyncio.create_task(models[0].reply(_request()))
+            while models[0]._gate.opens_at <= time.monotonic():  # noqa: ASYNC110  that it was told is seen nowhere else
+                await asyncio.sleep(0)
+            await asyncio.gather(first, *(model.reply(_request()) for model in models[1:]))
+        return asked
+
+    first, *later = asyncio.run(work())
+    assert len(later) == 4
+    assert min(later) - first >= 0.3
+
+
+def test_waits_between_attempts_differ_and_end_somewhere() -> None:
+    """Otherwise those who failed together come back together."""
+    model = OpenAICompatible("m", "http://127.0.0.1:9/v1", "k")
+    waits = [model._back_off(attempt) for attempt in range(1, 60) for _ in range(20)]
+    assert len(set(waits)) > 1_000
+    assert 0 <= min(waits) <= max(waits) <= 30
 
 
 def test_cancelling_closes_the_connection() -> None:
