@@ -65,3 +65,17 @@ def test_a_switch_that_turns_graphs_off_is_what_goes(launch: str, settings: str,
     assert verdict["label"] == "perf.decode_exceeds_graph_bs"
     assert [(one["do"], one["flag"]) for one in verdict["changes"]] == [("remove", flag)]
     assert flag in verdict["hypotheses"][0]["supporting"][0]["text"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "RuntimeError: CUDA error: an illegal memory access was encountered",
+        "ValueError: token_to_kv_pool_allocator memory leak detected! available_size=9, self.max_total_num_tokens=10",
+    ],
+)
+def test_a_later_version_corrects_only_what_is_of_a_known_one(line: str) -> None:
+    unknown = assess({"complaint": "it crashed", "evidence": [line]})
+    assert (unknown["kind"], unknown["changes"]) == ("abstain", [])
+    known = assess({"complaint": "it crashed", "evidence": [line], "sglang_version": "0.5.6"})
+    assert (known["label"], known["changes"][0]["do"]) == ("version.bug_fixed_upstream", "upgrade")

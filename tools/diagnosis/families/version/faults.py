@@ -13,6 +13,7 @@ from tools.diagnosis.clues import (
     lacks,
     said,
     symptom,
+    when,
 )
 from tools.diagnosis.conditions import HICACHE, SPECULATES
 from tools.diagnosis.measured import fell
@@ -21,7 +22,7 @@ from tools.diagnosis.view import View
 
 
 def _fixed_later(view: View) -> Actions:
-    changes = [upgrade("the fault is in this version; a later one has the fix")]
+    changes = [upgrade("the fault is in the code of this version; look for it in the change log of later ones")]
     if symptom("sliding_window")(view) or view.typed("--swa-full-tokens-ratio"):
         now = view.value("--swa-full-tokens-ratio") or 0.8
         changes.append(
@@ -73,10 +74,14 @@ def _no_prefill_graph(view: View) -> Actions:
 _HYBRID = either(symptom("hybrid_state"), flag("--max-mamba-cache-size"), fact("state_slots"))
 
 
+# Nobody can say of a version that is not known that a later one has the fix, nor of which.
+_KNOWN = when(lambda view: view.version is not None, "of a known version")
+
+
 ENTRIES = (
     Entry(
         "version.bug_fixed_upstream",
-        "A fault of this version that a later one corrects.",
+        "A fault in the code of this version, of a kind that later versions correct.",
         for_=(
             Clue(5, said("crash_after_retraction"), "a crash in a path that memory pressure opens"),
             Clue(
@@ -86,16 +91,26 @@ ENTRIES = (
                     lacks(HICACHE),
                     lacks(SPECULATES),
                     lacks(said("graph_capture_failed")),  # any kernel runs there: which one faulted is not told
+                    _KNOWN,
                 ),
                 "a kernel faults",
             ),
-            Clue(4, said("pool_leak"), "the server reports a leak of its pool"),
+            Clue(4, both(said("pool_leak"), _KNOWN), "the server reports a leak of its pool"),
+            Clue(
+                1.5,
+                both(said("pool_leak", "illegal_access", "index_out_of_bounds", "nan"), lacks(_KNOWN)),
+                "the server's own code may be at fault, in a version that is not known",
+            ),
             Clue(
                 2,
                 both(symptom("garbled_output"), lacks(flag("--kv-cache-dtype")), lacks(symptom("fp8_kv"))),
                 "the output is wrong",
             ),
             Clue(1.5, said("assertion"), "an assertion of the server's own failed"),
+        ),
+        settle=Question(
+            "Which version runs, and what failed first?",
+            "pip show sglang; one run with CUDA_LAUNCH_BLOCKING=1 for the kernel; journalctl -k | grep Xid",
         ),
         act=_fixed_later,
     ),
