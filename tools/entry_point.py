@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-_MODULES: Final = ("sglang.launch_server", "sglang_router.launch_server")
+ROUTER: Final = "sglang_router.launch_server"
+_MODULES: Final = ("sglang.launch_server", ROUTER)
 _ENTRY: Final = re.compile(r"(?:^|/)(?:launch_server(?:\.py)?|sglang)$")
 
 

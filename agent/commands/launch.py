@@ -18,7 +18,7 @@ from transcripts.errors import HostError, Inconclusive, UsageError
 if TYPE_CHECKING:
     from agent.views.layout import Line
     from tools.source import FlagCatalogue, Rule, Source
-    from tools.source.launch import Problem
+    from tools.source.problem import Problem
     from tools.source.upgrade import Upgrade
     from transcripts.facts import Facts
 
@@ -47,7 +47,7 @@ def check(command: str | None, version: str | None, host: str | None, path: Path
     """
     from agent.deployed import differs
     from tools.source import parse_launch
-    from tools.source.launch import check as checked
+    from tools.source.check import check as checked
     from tools.source.serve import front_of
 
     deployed = asyncio.run(_deployed(host, version, path)) if host is not None else None
@@ -94,9 +94,13 @@ def _named(text: str) -> str | None:
 def _words(text: str) -> str | tuple[str, ...]:
     """A command as typed; of a file that holds one (a unit, a compose file, a manifest, a script) its words."""
     from tools.advice import launch_in
-    from tools.source.begun import begun_in
+    from tools.entry_point import ROUTER
+    from tools.source.begun import begun_in, continued, lost_in
 
+    text = continued(text)
     launch = None
+    if lost_in(text):
+        return text
     if "\n" in text.strip():
         launch = launch_in(text)
     else:
@@ -107,7 +111,7 @@ def _words(text: str) -> str | tuple[str, ...]:
     if launch is None:
         return text
     begins = launch.words[launch.entry - 1].text if launch.entry else ""
-    return ("sglang", "serve" if begins == "serve" else "sglang.launch_server", *launch.options)
+    return ("sglang", begins if begins in ("serve", ROUTER) else "sglang.launch_server", *launch.options)
 
 
 def _judge(

@@ -8,7 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tools.source.catalogue import Dynamic, Flag, FlagCatalogue
-from tools.source.launch import Launch, Problem, check_command, parse_launch
+from tools.source.check import check_command
+from tools.source.launch import Launch, parse_launch
+from tools.source.problem import Problem
 from tools.source.renames import named_here
 from tools.source.rule import Rule
 from tools.source.search import Hit, SearchResult

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-from tools.entry_point import options_begin
+from tools.entry_point import ROUTER, options_begin
 from tools.source.serve import MODEL
 from transcripts.errors import UsageError
 
@@ -16,16 +16,24 @@ ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*=.*", re.S)
 NESTING: Final = 4
 # What a shell or a template fills in, blanks and all: `$(nvidia-smi -L | wc -l)`, `{{ .Values.extra }}`.
 FILLED_IN: Final = re.compile(r"\$\((?:[^()]|\([^()]*\))*\)|\{\{.*?\}\}|`[^`]*`", re.S)
+# Lines that PowerShell (`) and cmd (^) continue.
+ELSEWHERE: Final = re.compile(r"(?<=[ \t])[`^][ \t]*(?=\r?\n)")
+COMMENT: Final = re.compile(r"\\\r?\n[ \t]*#[^\n]*")
+UNIT: Final = re.compile(r"^[ \t]*(?:\[\w+\]|Exec\w*=)", re.M)
 KEPT: Final = re.compile("\ue000(\\d+)\ue000")
 
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A server's arguments, whether `sglang serve` starts it, and the model that it is given by its place."""
+    """A server's arguments, whether `sglang serve` starts it, the model that it is given by its place, whether a router
+    is started with it, and options that a comment keeps from it.
+    """
 
     arguments: tuple[str, ...]
     serve: bool = False
     positional: str = ""
+    router: bool = False
+    lost: tuple[str, ...] = ()
 
 
 def begun_in(command: str | Sequence[str]) -> Begun:
@@ -37,7 +45,7 @@ def begun_in(command: str | Sequence[str]) -> Begun:
     words = _split(command) if isinstance(command, str) else list(command)
     found = _server_words(words)
     if found is not None:
-        return found
+        return replace(found, lost=lost_in(command)) if isinstance(command, str) else found
     first = next((place for place, word in enumerate(words) if word.startswith("-")), len(words))
     if first == len(words) or any(ASSIGNMENT.fullmatch(word) is None for word in words[:first]):
         said = f"{' '.join(words[:2])!r} starts something else" if words else "it is empty"
@@ -48,6 +56,27 @@ def begun_in(command: str | Sequence[str]) -> Begun:
     return Begun(tuple(_until_shell(words[first:])))
 
 
+def continued(text: str) -> str:
+    """A text in which every continued line ends as a POSIX shell has it, whichever shell it was typed for."""
+    return ELSEWHERE.sub(r"\\", text)
+
+
+def lost_in(text: str) -> tuple[str, ...]:
+    """Options after a comment that stands between continued lines: a shell ends the command there; systemd does not."""
+    found = COMMENT.search(continued(text))
+    if found is None or UNIT.search(text):
+        return ()
+    lost: list[str] = []
+    for line in continued(text)[found.end() :].strip().splitlines():
+        words = line.split()
+        if words and words[0].startswith("#"):
+            continue
+        if not words or not words[0].startswith("-"):
+            break
+        lost += [word for word in words if word.startswith("--")]
+    return tuple(lost)
+
+
 def _split(text: str) -> list[str]:
     kept: list[str] = []
 
@@ -56,7 +85,7 @@ def _split(text: str) -> list[str]:
         return f"\ue000{len(kept) - 1}\ue000"
 
     try:
-        words = shlex.split(FILLED_IN.sub(keep, text.replace("\\\r\n", " ").replace("\\\n", " ")))
+        words = shlex.split(FILLED_IN.sub(keep, continued(text).replace("\\\r\n", " ").replace("\\\n", " ")))
         return [KEPT.sub(lambda place: kept[int(place[1])], word) for word in words]
     except ValueError as error:
         raise UsageError(f"the command cannot be split: {error}.", "Check its quotes.") from error
@@ -72,7 +101,8 @@ def _server_words(words: Sequence[str], depth: int = 0) -> Begun | None:
         own = _until_shell(list(words[begin:]))
         serve = words[begin - 1] == "serve"
         positional = own[0] if own and serve and not own[0].startswith(("-", "$")) else ""
-        return Begun((MODEL, *own) if positional else tuple(own), serve, positional)
+        router = words[begin - 1] == ROUTER
+        return Begun((MODEL, *own) if positional else tuple(own), serve, positional, router)
     for word in words if depth < NESTING else ():
         if " " in word and "sglang" in word:
             try:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from tools.source.launch import Launch, Problem
+from tools.source.launch import Launch
+from tools.source.problem import Problem
 from tools.source.source import Source
 from tools.source.upgrade import order_of
 

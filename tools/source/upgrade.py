@@ -13,7 +13,9 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any, Final
 
 from tools.source.catalogue import Dynamic, Flag, FlagCatalogue
-from tools.source.launch import Launch, Problem, check, parse_launch, values_of
+from tools.source.check import check
+from tools.source.launch import Launch, parse_launch, values_of
+from tools.source.problem import Problem
 from tools.source.rule import Rule
 from tools.source.weigh import UNKNOWN, holds, value_of
 

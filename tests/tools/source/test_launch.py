@@ -346,3 +346,25 @@ def test_what_is_not_seen_or_not_of_this_version_is_said(
 @pytest.mark.parametrize("after", ["; echo done", " # --page-size 0", " 2>&1 | tee log"])
 def test_what_follows_the_command_is_none_of_it(after: str) -> None:
     assert not errors(f"python3 -m sglang.launch_server --model-path m --tp-size 8{after}", "0.5.9")
+
+
+def test_what_belongs_to_the_router_is_not_held_against_the_server() -> None:
+    routed = "python -m sglang_router.launch_server --model-path m --dp-size 2 --router-policy cache_aware"
+    (seen,) = check_command(routed, tree("0.5.9"))
+    assert (seen.kind, seen.severity, seen.flag) == ("unseen", "note", "--router-policy")
+    (alone,) = check_command("python -m sglang.launch_server --model-path m --router-policy x", tree("0.5.9"))
+    assert (alone.kind, alone.severity, alone.instead) == ("unknown", "error", "python3 -m sglang_router.launch_server")
+
+
+@pytest.mark.parametrize("ends", ["\\", "`", "^", "` ", "`\r"])
+def test_lines_are_continued_as_the_shell_at_hand_does(ends: str) -> None:
+    found = begun_in(f"python -m sglang.launch_server --model-path m {ends}\n  --tp-size 8 {ends}\n  --port 1")
+    assert found.arguments == ("--model-path", "m", "--tp-size", "8", "--port", "1")
+
+
+def test_options_that_a_comment_cuts_off_are_said_to_be_lost() -> None:
+    command = "python -m sglang.launch_server --model-path m \\\n  # was 4\n  --tp-size 8 \\\n  --port 1\n"
+    (cut,) = check_command(command, tree("0.5.9"))
+    assert (cut.severity, cut.flag) == ("warning", "--tp-size")
+    assert "--tp-size, --port" in cut.message
+    assert begun_in(f"[Service]\nExecStart={command}").lost == ()

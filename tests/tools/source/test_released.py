@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from tests.tools.source.trees import VERSIONS, tree
-from tools.source.launch import check, parse_launch
+from tools.source.check import check
+from tools.source.launch import parse_launch
 from tools.source.released import catalogue_of, versions
 
 

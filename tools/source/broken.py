@@ -1,0 +1,129 @@
+"""The rules of a version's code that a launch command breaks, and the values that the server changes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tools.source.catalogue import FlagCatalogue
+from tools.source.later import refused_later
+from tools.source.launch import Launch, values_of
+from tools.source.problem import Problem, Severity
+from tools.source.rule import CALLED, Rule
+from tools.source.weigh import UNKNOWN, holds, value_of
+
+if TYPE_CHECKING:
+    from tools.source.source import Source
+
+
+def broken(launch: Launch, catalogue: FlagCatalogue, rules: Sequence[Rule]) -> list[Problem]:
+    """Rules that are certain to apply to these values, and that something given brings about."""
+    values, given = values_of(launch, catalogue)
+    plain, _ = values_of(Launch((), tuple(each for each in launch.given if each.flag.required), (), (), ()), catalogue)
+    dispatched = _dispatched(launch, catalogue, rules)
+    values |= dict.fromkeys(dispatched, True)
+    chosen = {dest for dest in given if dest not in values or values[dest] != plain.get(dest)}
+    found: list[Problem] = []
+    changed: dict[str, Rule] = {}
+    for rule in rules:
+        asked = (chosen | set(changed)) & _condition_names(rule)
+        asked |= {dispatched[each] for each in rule.conditions if each in dispatched}
+        later = all(rule.path == changed[dest].path and rule.line > changed[dest].line for dest in asked - given)
+        if not asked & chosen or not later:
+            continue
+        known = values
+        if rule.kind in ("raise", "assert"):
+            known = _certain(rule, values, given | set(changed), rules)
+        if not all(holds(each, known, rule.terms) for each in rule.conditions):
+            continue
+        if all(holds(each, plain, rule.terms) for each in rule.conditions):
+            continue  # the server does that whatever is given
+        if rule.kind in ("raise", "assert"):
+            name = _first_name(asked & chosen, catalogue)
+            found.append(Problem("rule", "error", name, rule.effect, at=rule.at, quote=rule.quote))
+        elif rule.kind == "override" and not _settled(rule, values):
+            set_here = [dest for dest in rule.sets if dest in given]
+            severity: Severity = "warning" if set_here else "note"
+            name = _first_name(set(set_here) or set(rule.sets), catalogue)
+            said = f"the server sets {rule.effect}"
+            found.append(Problem("override", severity, name, said, at=rule.at, quote=rule.quote))
+            _apply(rule, values, changed)
+    return found
+
+
+def broken_later(launch: Launch, catalogue: FlagCatalogue, source: Source) -> list[Problem]:
+    """What is refused once the server runs, of values that are typed: what it would change is not weighed."""
+    values, given = values_of(launch, catalogue)
+    return [
+        Problem("rule", "error", _first_name({each.flag}, catalogue), each.why, at=each.at, quote=each.quote)
+        for each in refused_later(values, source)
+        if each.flag in given
+    ]
+
+
+def _dispatched(launch: Launch, catalogue: FlagCatalogue, rules: Sequence[Rule]) -> dict[str, str]:
+    """Handlers that are reached through a table and named for a value that is given (`_handle_eagle` for EAGLE3).
+
+    Their marker in conditions, and the destination of the flag that has the value.
+    """
+    stems: dict[str, str] = {}
+    for each in launch.given:
+        for value in each.values:
+            match = re.match(r"[A-Za-z]{3,}", value)
+            if match is not None and (isinstance(each.flag.choices, tuple) or value.isupper()):
+                stems[match[0].lower()] = catalogue.field(each.flag)
+    found: dict[str, str] = {}
+    for marker in {each for rule in rules for each in rule.conditions if each.endswith(CALLED)}:
+        words = marker.removesuffix(CALLED).lower().split("_")
+        named = next((dest for stem, dest in stems.items() if stem in words), None)
+        if named is not None:
+            found[marker] = named
+    return found
+
+
+def _certain(rule: Rule, values: dict[str, Any], fixed: set[str], rules: Sequence[Rule]) -> dict[str, Any]:
+    """The values without those left to their default that some handler may have changed before."""
+    unsure = {
+        dest
+        for other in rules
+        if other.kind == "override" and other is not rule
+        for dest in other.sets
+        if dest in rule.flags and dest not in fixed
+        if all(holds(each, values, other.terms) is not False for each in other.conditions)
+    }
+    return {dest: value for dest, value in values.items() if dest not in unsure} if unsure else values
+
+
+def _settled(rule: Rule, values: dict[str, Any]) -> bool:
+    """Whether an override sets what is there already."""
+    return len(rule.sets) == 1 and _set_to(rule, values) == values.get(rule.sets[0], UNKNOWN)
+
+
+def _set_to(rule: Rule, values: dict[str, Any]) -> Any:
+    """The value that an override of one flag sets; UNKNOWN if it is worked out as the server starts."""
+    text = rule.effect.partition('; says "')[0].removeprefix(f"{rule.sets[0]} = ")
+    return value_of(text, values, rule.terms)
+
+
+def _apply(rule: Rule, values: dict[str, Any], changed: dict[str, Rule]) -> None:
+    for dest in rule.sets:
+        value = _set_to(rule, values) if len(rule.sets) == 1 else UNKNOWN
+        if value is UNKNOWN:
+            values.pop(dest, None)
+        else:
+            values[dest] = value
+        changed[dest] = rule
+
+
+def _condition_names(rule: Rule) -> set[str]:
+    """The flags that the condition itself weighs; of an `or` as well as of an `and`."""
+    words = set(re.findall(r"\w+", " ".join((*rule.conditions, *rule.terms))))
+    return {flag for flag in rule.flags if flag in words}
+
+
+def _first_name(dests: set[str], catalogue: FlagCatalogue) -> str:
+    for flag in catalogue.flags:
+        if catalogue.field(flag) in dests:
+            return flag.name
+    return min(dests)
