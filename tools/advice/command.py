@@ -11,11 +11,12 @@ from tools.advice.mapped import Word
 from tools.entry_point import options_begin
 
 _PYTHON = re.compile(r"(?:^|/)python[\d.]*$")
-_HINT = re.compile(r"sglang(?:_router)?\.launch_server|launch_server(?:\.py)?\b|\bsglang\s+serve\b")
+HINT = re.compile(r"sglang(?:_router)?\.launch_server|launch_server(?:\.py)?\b|\bsglang\s+serve\b")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 FLAG = re.compile(r"--[A-Za-z][\w.\-]*")
 _REST = re.compile(r"\$[@*]|\$\{[@*]|\$\{\w+\[[@*]\]")
 _NESTING = 4
+ENGINE_RUN = re.compile(r"\b(docker|podman|nerdctl)\s+(?:container\s+)?run\b")
 _ENGINE = re.compile(r"(?:^|/)(?:docker|podman|nerdctl)$")
 # Options of `docker run` and `podman run` that take no value; every other one takes the next word.
 _SHORT_SWITCHES = re.compile(r"-[ditPq]+")
@@ -88,7 +89,7 @@ def find(words: Sequence[Word], *, bare_options: bool = False, depth: int = 0) -
         return _server(words, entry)
     if depth < _NESTING:
         for index, word in enumerate(words):
-            if _HINT.search(word.text):
+            if HINT.search(word.text):
                 named = _ASSIGNMENT.match(word.text)
                 text = word.value.part(named.end(), len(word.value)) if named else word.value
                 inner = find_in(shell.read(text), depth=depth + 1)

@@ -15,15 +15,15 @@ from typing import Final, Literal
 
 import yaml
 
-from tools.advice.command import Flag, Server, find, find_in
+from tools.advice.command import ENGINE_RUN, Flag, Server, find, find_in
 from tools.advice.errors import LaunchUnreadable
 from tools.advice.forms import manifest, shell, systemd, yaml_text
 from tools.advice.mapped import Edit, Mapped, Word, apply
+from tools.advice.pasted import printed, typed
 from tools.entry_point import USAGE, process_words
 from tools.json_text import is_json
 from transcripts.facts import Evidence, Facts
 
-ENGINE_RUN = re.compile(r"\b(docker|podman|nerdctl)\s+(?:container\s+)?run\b")
 Form = Literal["systemd", "quadlet", "docker", "compose", "kubernetes", "script", "shell", "config"]
 
 
@@ -390,6 +390,8 @@ def _pair(text: str) -> tuple[str, str]:
 
 _MODEL_KEY = re.compile(r"^model[-_]path[ \t]*:", re.M)
 _MODEL = re.compile(r"""(?<![^\s"'\[,])--(?:model|tp|mem-fraction)""")
+_TYPED: Final = ("docker", "script", "shell")
+_ELSEWHERE: Final = re.compile(r"[\"']?\$[\w{@*]")
 _LONGEST = 200_000  # characters; longer text is a log, whose starts are read line by line
 
 # Probe -> the form its text is read in, in the order in which they are preferred: a file an operator edits first.
@@ -430,12 +432,24 @@ def launch_in(text: str, sources: tuple[str, ...] = ()) -> Launch | None:
     """The launch command in text of a form that nobody named: a unit, a compose file, a manifest, a script, a line."""
     text = _ARGPARSE.sub("", text)
     forms: list[Form] = [_form_of(text)]
+    if forms[0] in _TYPED and (printed(text) or not text.startswith("#!")):
+        found = _typed(text, sources)
+        if found is not None:
+            return found
     if _MODEL_KEY.search(text):
         forms.insert(0, "config")
     if _MODEL.search(text):
         forms.append("kubernetes")  # YAML or JSON of another kind with a list of options in it
     tried = (_try(form, text, "", sources) for form in dict.fromkeys(forms))
     return next((launch for launch in tried if launch is not None), None)
+
+
+def _typed(text: str, sources: tuple[str, ...]) -> Launch | None:
+    """One command that stands whole in its own line: it has options, and no word of it is set elsewhere in a script."""
+    found = [_try(_form_of(line), line, "", sources) for line in typed(text)]
+    read = [launch for launch in found if launch is not None and launch.flags]
+    whole = [launch for launch in read if not any(map(_ELSEWHERE.match, launch.options))]
+    return next(iter(whole or (read if printed(text) else ())), None)
 
 
 def _form_of(text: str) -> Form:

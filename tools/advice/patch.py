@@ -18,10 +18,10 @@ from tools.advice import values
 from tools.advice.catalogue import Catalogue
 from tools.advice.change import Change
 from tools.advice.check import typed_as
-from tools.advice.command import engine_run
+from tools.advice.command import ENGINE_RUN, engine_run
 from tools.advice.edits import remove_flag, set_flag
 from tools.advice.forms import systemd, yaml_text
-from tools.advice.launch import ENGINE_RUN, Form, Launch, parse_launch
+from tools.advice.launch import Form, Launch, parse_launch
 from tools.advice.mapped import Edit, Word, apply
 from tools.advice.steps import steps
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shlex
 
-from tools.advice.launch import ENGINE_RUN, Launch
+from tools.advice.command import ENGINE_RUN
+from tools.advice.launch import Launch
 
 
 def steps(launch: Launch, text: str, path: str) -> tuple[tuple[str, ...], tuple[str, ...]]:

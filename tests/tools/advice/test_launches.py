@@ -193,3 +193,45 @@ def test_what_argparse_prints_is_no_launch_command() -> None:
     assert launch_in(text) is None
     typed = "python -m sglang.launch_server --model-path /models/m --enable-hicache\n"
     assert launch_in(typed + text) is not None
+
+
+LOGGED = """
+[2026-12-02 03:00:00 TP0] Load weight begin. avail mem=78.50 GB, it can't say more
+[2026-12-02 03:01:40 TP5] Scheduler hit an exception: Traceback (most recent call last):
+  File "/sgl/python/sglang/srt/models/deepseek_v2.py", line 1520, in __init__
+torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 448.00 MiB. GPU 5 has a total capacity of 79.10 GiB
+"""
+TYPED = "python3 -m sglang.launch_server --model-path /m --tp 8"
+CONTINUED = "docker run --gpus all --name s \\\n  lmsysorg/sglang:v0.5.9 \\\n  sglang serve --model-path /m --tp 8"
+PASTED = {
+    "python": (TYPED, TYPED),
+    "docker run": (f"docker run --gpus all lmsysorg/sglang:v0.5.9 {TYPED}",) * 2,
+    "a prompt": (f"$ {TYPED}", TYPED),
+    "root's prompt": (f"# {TYPED}", TYPED),
+    "a prompt with a host": (f"root@gpu1:~# {TYPED}", TYPED),
+    "a prompt in brackets, behind an environment": (f"(venv) [ops@gpu1 ~]$ {TYPED}", TYPED),
+    "continued lines": (f"$ {CONTINUED}", CONTINUED),
+    "indented": (f"    $ {TYPED}", TYPED),
+    "traced": (f"+ {TYPED}", TYPED),
+    "behind a journal's head": (f"Dec 02 03:00:00 gpu1 start.sh[812]: + {TYPED}", TYPED),
+    "settings above it": (f"$ export NCCL_DEBUG=INFO\n$ {TYPED}", f"export NCCL_DEBUG=INFO\n{TYPED}"),
+    "a variable": (f"{TYPED} --port $PORT", f"{TYPED} --port $PORT"),
+    "a script that was shown": (f"#!/bin/bash\nset -e\nexec {TYPED}", f"set -e\nexec {TYPED}"),
+    "in quotes over lines": (f"bash -lc '\n  cd /opt\n  {TYPED}\n'",) * 2,
+}
+
+
+@pytest.mark.parametrize("quote", ["", "> "])
+@pytest.mark.parametrize(
+    "before", ["", "it can't start, see:\n\n", "[2026-12-01 02:00:00] Received sigquit from a child\n"]
+)
+@pytest.mark.parametrize("name", PASTED)
+def test_a_command_in_a_log_ends_with_its_line_and_has_no_prompt(name: str, before: str, quote: str) -> None:
+    pasted, expected = PASTED[name]
+    text = "".join(f"{quote}{line}\n" for line in f"{before}{pasted}{LOGGED}".splitlines())
+    launch = launch_in(text)
+    assert launch is not None
+    assert launch.text == f"{expected}\n"
+    made = patch(launch, [_set("--tp", "16")])
+    shown = "\n".join((made.text, *made.commands, *made.rollback))
+    assert all(word not in shown for word in ("avail mem", "Traceback", "sigquit", "# python", "$ python", "$ docker"))

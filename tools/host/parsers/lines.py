@@ -49,10 +49,18 @@ def routine(raw: str) -> bool:
 _QUOTED: Final = re.compile(r"^[ \t]*>(?:[ \t]*>)*(?: |\t|$)", re.M)
 
 
+# What a shell shows before a typed command; the `# ` of root alone is left out: comments begin so too.
+PROMPT: Final = re.compile(r"\s*(?:\([\w.-]+\) +)?(?:\[?[\w.-]+@[\w.-]+[^$#\n]{0,80}[$#]|\$|❯|➜) +(?=\S)")
+
+
+def unquoted(text: str) -> str:
+    """Pasted text without marks of quotation; lines keep their number."""
+    return _QUOTED.sub("", text) if ">" in text else text
+
+
 def plain(text: str) -> str:
     """Pasted text without marks of quotation and without what a block is indented by; lines keep their number."""
-    if ">" in text:
-        text = _QUOTED.sub("", text)
+    text = unquoted(text)
     if "  " not in text and "\t" not in text:
         return text
     found: list[str] = []

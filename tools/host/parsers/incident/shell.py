@@ -6,9 +6,9 @@ import re
 from typing import Final
 
 from tools.host.parsers.incident import messages
+from tools.host.parsers.lines import PROMPT
 from tools.host.parsers.page import Page
 
-_PROMPT: Final = re.compile(r"^\s*(?:\[?[\w.-]+@[\w.-]+[^$#\n]{0,80}[$#]|\$|❯|➜) +(?=\S)")
 _LAUNCH: Final = re.compile(
     r"\bpython[\d.]*\b.*\blaunch_server\b|\bsglang (?:serve|launch)\b|\b(?:docker|podman|nerdctl) run\b|\bExecStart="
 )
@@ -25,7 +25,7 @@ def without_commands(text: str) -> str:
 
 def _command(line: str) -> str | None:
     """What was typed, None for a line that no prompt begins or that starts the server."""
-    found = _PROMPT.match(line)
+    found = PROMPT.match(line)
     if found is None or _LAUNCH.search(line):
         return None
     return line[found.end() :]
