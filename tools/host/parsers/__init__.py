@@ -52,10 +52,10 @@ def _read(evidence: Evidence) -> list[Fact]:
     kind = table.kind_of(evidence)
     log, pasted = kind in table.JOURNALS, kind in table.PASTED
     parsers = list(table.recognised(evidence.text) if pasted else table.PARSERS.get(kind, ()))
-    if log or pasted:
+    if log:
         parsers.append(_journal)
     if pasted:
-        parsers += [_counted, _incident_without_commands]
+        parsers += [_journal_of_now, _counted, _incident_without_commands]
     elif log or kind in table.PROSE or kind == "kernel_log":
         parsers.append(_incident)
     for parser in parsers:
@@ -71,6 +71,12 @@ def _read(evidence: Evidence) -> list[Fact]:
 
 def _journal(page: Page, evidence: Evidence) -> None:
     page.extend(_journal_of(evidence.text).facts(evidence.id))
+
+
+def _journal_of_now(page: Page, evidence: Evidence) -> None:
+    from tools.host.parsers.incident.former import without_former
+
+    _journal(page, replace(evidence, text=without_former(evidence.text)))
 
 
 @lru_cache(maxsize=4)

@@ -112,7 +112,7 @@ def _decode_turns(view: View) -> Actions:
                 "admission was loosened; every admission starts another prefill",
             )
         )
-    modern = not view.before(0, 5, 17)
+    modern = not view.before(0, 5, 19)
     if modern and not view.value("--prefill-decode-interval"):
         changes.append(
             step(

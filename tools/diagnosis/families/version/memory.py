@@ -161,6 +161,9 @@ def _card_left_empty(view: View) -> Seen | None:
     return Seen(f"{used:,.0f} of {total:,.0f} MiB", view.sources("gpu_used_mib"))
 
 
+_SMALLER_THAN_BEFORE = below("pool_ratio", 0.85, "former")
+
+
 ENTRIES = (
     Entry(
         "version.draft_pool_smaller_than_target",
@@ -210,6 +213,8 @@ ENTRIES = (
             Clue(4, both(_idle_beyond_reserve, lacks(_given_back)), "far more is free than the fraction leaves out"),
             Clue(4, _charged_beyond_checkpoint, "far more was charged for weights than the checkpoint holds"),
             Clue(1.5, both(_card_left_empty, symptom("pool_small", "after_upgrade")), "most of the card is empty"),
+            Clue(2, _SMALLER_THAN_BEFORE, "the pool is far smaller than it was"),
+            Clue(2, both(_SMALLER_THAN_BEFORE, symptom("idle_gpu_memory")), "and GPU memory lies idle"),
             Clue(
                 2, both(symptom("idle_gpu_memory"), symptom("pool_small")), "GPU memory lies idle and the pool is small"
             ),

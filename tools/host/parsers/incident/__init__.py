@@ -16,6 +16,7 @@ from tools.host.parsers.incident import (
     failure_lines,
     failures,
     figures,
+    former,
     launch,
     load_lines,
     measured,
@@ -88,6 +89,7 @@ def parse_text(evidence: Evidence) -> tuple[Fact, ...]:
         launch.read(page, evidence.text, options=pasted)
     if pasted and prose:
         box.read(page, lines)
+        former.read(page, lines)
     if grade == "claimed" and prose:
         box.read_prose(page, lines, grade)
     return tuple(dict.fromkeys(page.facts))

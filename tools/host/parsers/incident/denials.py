@@ -9,7 +9,14 @@ _SHORTAGE: Final = r"(?:ooms?|out[ -]of[ -]memory)"
 # `no OOM so far`, `it never hangs`, `zero CUDA out of memory`: what did not befall them is told by its own word.
 _BEFELL_NOT: Final = re.compile(
     r"\b(?:no|not|never|without|zero|isn't|wasn't|didn't|doesn't|don't)(?: (?:an?|any|a single|yet|see|seen|had|have))*"
-    rf" (?:\w+ )?(?:{_SHORTAGE}|hangs?|hanging|hung|deadlock\w*|leak\w*|crash\w*)\b(?! (?:but|, it))",
+    rf" (?:\w+ )?(?:{_SHORTAGE}|hangs?|hanging|hung|deadlock\w*|leak\w*|crash\w*|retract\w*|evictions?)\b"
+    r"(?! (?:but|, it))",
+    re.IGNORECASE,
+)
+# `retractions: 0`, `evictions none`
+_COUNTED_NONE: Final = re.compile(
+    rf"\b(?:{_SHORTAGE}|hangs|crashes|retract\w*|evictions?)(?: lines| events| per hour)?"
+    r"[:=]? ?(?:are |is )?(?:0|none|zero)\b(?![.\d])",
     re.IGNORECASE,
 )
 # What advice and guesses name has not happened: "if it is an OOM problem", "(e.g., OOM)", "to avoid CUDA OOM". The last
@@ -23,7 +30,7 @@ _SUPPOSED: Final = re.compile(
 
 def without_denied(text: str) -> str:
     """The text without what it denies."""
-    return _BEFELL_NOT.sub(" ", text)
+    return _COUNTED_NONE.sub(" ", _BEFELL_NOT.sub(" ", text))
 
 
 def happened(line: str) -> str:

@@ -16,6 +16,7 @@ _PREFILL: Final = re.compile(
     r"(?:\b(DP\d+)\b.*?)?Prefill batch.*?#new-seq: (\d+), #new-token: (\d+), #cached-token: (\d+)"
 )
 _REPLICA: Final = re.compile(r"\s*([\w./-]+) *\|")  # `worker-1  | ` of several servers in one view
+_BARE: Final = re.compile(r"#cached-token: (\d+)")  # all that was quoted of a line
 _POOLS: Final = re.compile(r"#full token: (\d+).*?#swa token: (\d+)")
 _LEAST_STEP: Final = 64  # tokens; smaller ones are pages
 _REPEATED: Final = 2
@@ -37,6 +38,8 @@ def read(page: Page, lines: Sequence[str], grade: Grade) -> None:
             full, window = int(pools.group(1)), int(pools.group(2))
             if window >= max(full, 8192):
                 page.add("window_holds_all_tokens", window, number, grade=grade)
+        elif line.startswith("#cached-token") and (bare := _BARE.fullmatch(line.strip())):
+            rows.append((number, "", 1, 0, int(bare.group(1))))
     alone = [(number, new, cached) for number, _, seqs, new, cached in rows if seqs == 1]
     _steps(page, alone, grade)
     _equal(page, alone, grade)

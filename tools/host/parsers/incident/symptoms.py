@@ -188,7 +188,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "idle_gpu_memory",
-        r"(?:gpu )?memory (?:lies|sits|is|stays) (?:idle|unused|free)|gigabytes? (?:free|unused|idle)|gb (?:idle|unused|lie)|free after start",
+        r"(?:gpu )?memory (?:lies|sits|is|stays) (?:idle|unused|free)|(?:gigabytes?|gi?b) (?:are |is |stays? |sits? |lies? )?(?:free|unused|idle)|gb lie|free after start",
     ),
     (
         "measured_early",
@@ -267,7 +267,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "identical_prompt",
-        r"(?:same|identical|exact\w*) (?:\w+ )?(?:prompt|request|text|input)|(?:prompt|request) (?:twice|again|repeated)|re-?send\w*|repeat(?:ed|ing)? (?:the )?(?:same )?(?:prompt|request)",
+        r"(?:same|identical|exact\w*) (?:\w+ )?(?:prompt|request|text|input)|(?:prompt|request) (?:twice|again|repeated)|(?:twice|(?:two|three|four|five|ten|\d+) times) in a row|re-?send\w*|repeat(?:ed|ing)? (?:the )?(?:same )?(?:prompt|request)",
     ),
     (
         "hits_in_steps",

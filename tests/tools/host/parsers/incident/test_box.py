@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tools.host.parsers import parse
 from tools.host.parsers.incident import parse_text
 from transcripts.facts import Evidence, Facts
 
@@ -69,3 +70,14 @@ def test_a_shortage_that_is_denied_is_neither_message_nor_symptom(denied: str) -
 )
 def test_a_command_is_the_operators_word_and_a_sentence_about_a_run_is_not(line: str, grade: str) -> None:
     assert {fact.grade for fact in read(line).all("symptom")} == {grade}
+
+
+def test_the_pool_of_a_former_start_is_compared_with_and_not_in_force() -> None:
+    given = "max_total_num_tokens=100000, context_len=32768\nprevious image: max_total_num_tokens=400000"
+    facts = Facts(parse(Evidence("E1", "pasted", "", "h", "", 0, given)))
+    assert (facts.number("kv_pool"), facts.number("pool_ratio", "former")) == (100_000, 0.25)
+
+
+@pytest.mark.parametrize("denied", ["retractions: 0", "no retractions at all", "retract lines: none"])
+def test_what_is_counted_as_none_has_not_happened(denied: str) -> None:
+    assert not read(denied).all("symptom")
