@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from agent import sums
@@ -19,6 +19,39 @@ from transcripts.records import Compared, Finding
 
 Json = dict[str, Any]
 RATIO_ASKED: Final = 4.0
+# Weakest last: an option is known as well as the weakest of its sums.
+_GRADES: Final = ("observed", "derived", "estimated", "claimed")
+HICACHE: Final = "--enable-hierarchical-cache"
+# What an option does to the time to the first token and between tokens, and what would rank it otherwise. No figure is
+# promised: that is for a test under the operator's own load.
+_FELT: Final = {
+    "--max-running-requests": (
+        "first token sooner for what waits, each token later",
+        "requests longer than those seen: the pool binds before the limit",
+    ),
+    "--kv-cache-dtype": (
+        "first token sooner for what waits for room; each token by the backend's FP8 kernels: measure",
+        "answers that get worse on your own prompts",
+    ),
+    "--enable-dp-attention": (
+        "both later for a lone request",
+        "few requests at once, or single ones longer than a rank's pool",
+    ),
+    "--chunked-prefill-size": (
+        "first token later for long prompts, tokens of others steadier",
+        "longer prompts than those seen",
+    ),
+    "--cuda-graph-max-bs": ("each token later in batches past the graphs", "load that fills those batches"),
+    "--speculative-algorithm": ("each token later where the draft was good", "an accept length near 1"),
+    "--mem-fraction-static": (
+        "first token sooner for what waits for room",
+        "less memory free under load than the log shows",
+    ),
+    HICACHE: (
+        "first token sooner where the prefix is in host RAM",
+        "a hit rate that stays high as traffic grows, or prompts that share nothing",
+    ),
+}
 _ASKS_FOR_HOST_RAM: Final = re.compile(
     r"\bram\b|off-?load|host memory|cpu memory|hi-?cache|hierarchical", re.IGNORECASE
 )
@@ -135,8 +168,19 @@ def _hicache_row(budget: capacity.HostBudget, cited: list[str], running: float |
         "says": hicache_says(budget),
         "answers": answers,
         "evidence": [*sources, *cited[:4]],
-        "would_change": "a hit rate that stays high as traffic grows, or prompts that share nothing",
+        "grade": _weakest(budget.sums),
+        **_felt([HICACHE]),
     }
+
+
+def _weakest(found: Iterable[capacity.Sum]) -> str:
+    return max((entry.grade for entry in found), key=_GRADES.index, default="")
+
+
+def _felt(flags: Iterable[str]) -> Json:
+    """By the flag that an option is about, its first; those behind it only use the room that it makes."""
+    latency, would_change = next((_FELT[flag] for flag in flags if flag in _FELT), ("", ""))
+    return {"latency": latency, "would_change": would_change}
 
 
 HICACHE_FLAGS = 2
@@ -161,6 +205,8 @@ def _levers(facts: Facts) -> Iterator[Json]:
             "risk": lever.risk,
             "why_not": lever.why_not,
             "changes": [list(change) for change in lever.changes],
+            "grade": _weakest(lever.sums),
+            **_felt(flag for flag, _, _ in lever.changes),
             "evidence": list(dict.fromkeys(source for entry in lever.sums for source in entry.sources)),
         }
 

@@ -47,7 +47,7 @@ svg text.dim { fill: var(--dim); } svg text.on { fill: var(--on); } svg text.str
 .key.d { background: var(--d); } .key.e { background: var(--e); } .key.f { background: var(--f); }
 .key.free { background: var(--free); } .key.mark { background: var(--bad); width: .25rem; }
 .key.limit { background: var(--paper); border-top: 2px dashed var(--bad); height: .3rem; vertical-align: middle; }
-.legend .key:not(:first-child) { margin-left: .8rem; }
+.keyed { display: inline-block; margin-right: .8rem; }
 .parts { width: auto; margin-top: .4rem; }
 .parts td, .parts th { padding: .1rem 1.5rem .1rem 0; border: 0; overflow-wrap: anywhere; }
 svg .a { fill: var(--a); } svg .b { fill: var(--b); } svg .c { fill: var(--c); } svg .d { fill: var(--d); }

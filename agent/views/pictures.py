@@ -46,7 +46,7 @@ def _parts(document: Json, before: dict[str, float], after: dict[str, float], to
             moved = abs(after[name] - gib) >= 0.005
             cells.append(f"<td>{'<strong>' if moved else ''}{after[name]:.2f}{'</strong>' if moved else ''}</td>")
         rows.append(f"<tr>{''.join(cells)}</tr>")
-    note = f"<p>{_untouched(document)}</p>" if not after and document["changes"] else ""
+    note = f"<p>{told}</p>" if (told := _beside(document, bool(after))) else ""
     return f'<table class="parts"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>{note}'
 
 
@@ -69,10 +69,12 @@ def _steps(memory: list[Json], large: set[str]) -> dict[str, float]:
     return steps
 
 
-def _untouched(document: Json) -> str:
-    flags = " ".join(change["flag"] for change in document["changes"])
-    if "kv-cache-dtype" in flags:
-        return "After the change: the same GiB, with about twice the tokens in the pool."
+def _beside(document: Json, moves: bool) -> str:
+    """What the figures do not show of the change: tokens that take less room, or that nothing moves."""
+    if any(change["flag"] == "--kv-cache-dtype" and "fp8" in str(change["to"]) for change in document["changes"]):
+        return "After the change each GiB of the pool holds about twice the tokens."
+    if moves or not document["changes"]:
+        return ""
     return "The change moves none of these by 0.01 GiB, or by what cannot be summed beforehand."
 
 
@@ -143,7 +145,9 @@ def load(document: Json) -> str:
     names = [("running", "a"), ("queued", "b"), ("token usage", "c")]
     names += [(f"running limit {amount(limit)}", "limit")] if limit is not None and limit <= top else []
     names += [(f"retractions ({len(marks)} moments)", "mark")] if marks else []
-    keys = "".join(f'<span class="key {tone}"></span> {_said(name)} ' for name, tone in names)
+    keys = " ".join(
+        f'<span class="keyed"><span class="key {tone}"></span> {_said(name)}</span>' for name, tone in names
+    )
     return _figure(f"Load over {span / 60:.0f} minutes", 336, "".join(parts), f'<p class="legend">{keys}</p>')
 
 

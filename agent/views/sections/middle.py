@@ -153,8 +153,9 @@ def options(document: Json) -> Iterator[Block]:
             amount(option["running"]) if option.get("running") else "unchanged",
             amount(option["prefix_tokens"]) if option.get("prefix_tokens") else "",
             amount(option["host_gb"]) if option.get("host_gb") else "none",
-            "no" if option.get("fits") is False else "yes",
-            "restart" if option.get("restart") else "nothing",
+            "does not fit" if option.get("fits") is False else "restart" if option.get("restart") else "nothing",
+            _latency(option),
+            option.get("grade", ""),
             cited("; ".join(filter(None, (option.get("why_not"), option.get("risk")))), option.get("evidence", ())),
         )
         for option in shown
@@ -162,17 +163,42 @@ def options(document: Json) -> Iterator[Block]:
     if rows:
         yield Table(
             "Options side by side",
-            ("option", "GPU pool", "running", "prefix tokens", "host GB", "fits", "takes", "risk or limit"),
+            (
+                "option",
+                "GPU pool",
+                "running",
+                "prefix tokens",
+                "host GB",
+                "takes",
+                "latency",
+                "its sums",
+                "risk or limit",
+            ),
             rows,
         )
     if len(measured) > len(shown):
         yield Paragraph(f"{plural(len(measured) - len(shown), 'more combination')} stand in the JSON document.")
+    decisive = dict.fromkeys(
+        f"{option['name'].partition(',')[0]}: {option['would_change']}"
+        for option in single
+        if option.get("would_change")
+    )
+    if decisive:
+        yield Paragraph("What would rank them otherwise:")
+        yield Items(tuple(cited(sentence(line)) for line in decisive))
     yield Picture("host")
     told = {option["name"]: option.get("evidence", ()) for option in document["options"]}
     lines = told_options(document["options"])
     if lines:
         yield Paragraph("What the source knows beside these that uses host RAM or moves weights:")
         yield Items(tuple(cited(sentence(line), _owned(told, line)) for line in lines))
+
+
+def _latency(option: Json) -> str:
+    """Time to the first token and between tokens, in words: figures are for a test under the operator's own load."""
+    if option["name"] == "now":
+        return "as now"
+    return "as its parts together" if option.get("combined") else option.get("latency") or "not known"
 
 
 def _owned(told: dict[str, Any], line: str) -> list[str]:

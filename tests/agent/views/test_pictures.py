@@ -55,3 +55,9 @@ def test_no_figures_no_picture(made: Callable[[str], Json]) -> None:
     bare = copy.deepcopy(made("kv"))
     bare.update(memory=[], memory_after=[], series=[], options=[])
     assert [pictures.memory(bare), pictures.load(bare), pictures.host(bare)] == ["", "", ""]
+
+
+def test_what_the_gib_do_not_show_is_said(made: Callable[[str], Json]) -> None:
+    assert made("kv")["memory_after"]
+    assert "each GiB of the pool holds about twice the tokens" in pictures.memory(made("kv"))
+    assert "twice the tokens" not in pictures.memory(made("slots"))

@@ -342,3 +342,17 @@ def test_a_command_with_an_address_says_where_it_stands_as_it_is_typed(made: Cal
     assert "    docker run -e E=https[:]//x.example i[@]sha256:ab\n" in text
     assert f"as it is typed it stands in: sglscout show {document['id']} --document" in text
     assert "as it is typed" not in markdown(document)
+
+
+@pytest.mark.parametrize("name", ["slots", "kv", "prefix"])
+def test_options_stand_on_the_same_measures_and_say_what_would_rank_them_otherwise(
+    made: Callable[[str], Json], name: str
+) -> None:
+    blocks = _section(made(name), "Options").blocks
+    table = next(block for block in blocks if isinstance(block, Table))
+    latency, sums = table.columns.index("latency"), table.columns.index("its sums")
+    assert len(table.rows) > 5
+    assert all(row[latency] and row[latency] != "not known" for row in table.rows)
+    assert {row[sums] for row in table.rows} <= {"observed", "derived", "estimated"}
+    told = next(block for block in blocks if isinstance(block, Items))
+    assert any(item.text.startswith("HiCache: a hit rate that stays high") for item in told.items)
