@@ -100,11 +100,16 @@ def _most_running(view: View) -> float | None:
 
 
 def rejected_input(view: View) -> Seen | None:
+    """The limit of the refusal is the pool's, not the context's: the server takes the smaller of the two, less a few.
+
+    sglang 0.5.9 srt/managers/tp_worker.py:287. The message alone does not tell which: the pool or the context must be
+    known beside it.
+    """
     limit, asked = view.number("input_limit_tokens"), view.number("rejected_input_tokens")
-    context = view.number("context_len") or view.value("--context-length")
-    if limit is None or asked is None:
+    context, pool = view.number("context_len") or view.value("--context-length"), view.number("kv_pool")
+    if limit is None or asked is None or (context is None and pool is None):
         return None
-    if context is not None and limit >= context * 0.98:
+    if (context is not None and limit >= context * 0.98) or (pool is not None and pool > limit * 1.02 + 64):
         return None
     return Seen(f"{asked:g} tokens refused at {limit:g}", view.sources("rejected_input_tokens", "input_limit_tokens"))
 

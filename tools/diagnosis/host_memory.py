@@ -32,12 +32,18 @@ def ranks_with_pools(view: View) -> float:
 
 
 def limit_binds(view: View) -> Seen | None:
-    """The pools of all ranks come near the container's limit or pass it, and the host could hold them."""
+    """The pools of all ranks come near the container's limit or pass it, and the host could hold them.
+
+    Of a host that was not looked at, the kill tells: it names the container.
+    """
     limit, host = view.number("cgroup_limit_bytes"), room_for_pools(view)
     each = view.number("host_pool_gb")
-    if not limit or not host or not each:
+    if not limit or not each or not (host or view.has("message", "cgroup_kill")):
         return None
     wanted = each * ranks_with_pools(view) * 1e9
+    if not host:
+        text = f"{wanted / 1e9:.0f} GB asked, limit {limit / 1e9:.0f} GB"
+        return Seen(text, view.sources("cgroup_limit_bytes", "host_pool_gb")) if wanted >= 0.7 * limit else None
     if wanted < 0.7 * limit or wanted > 0.8 * host or host < 1.2 * limit:
         return None
     text = f"{wanted / 1e9:.0f} GB asked, limit {limit / 1e9:.0f} GB, host {host / 1e9:.0f} GB"

@@ -79,3 +79,45 @@ def test_a_later_version_corrects_only_what_is_of_a_known_one(line: str) -> None
     assert (unknown["kind"], unknown["changes"]) == ("abstain", [])
     known = assess({"complaint": "it crashed", "evidence": [line], "sglang_version": "0.5.6"})
     assert (known["label"], known["changes"][0]["do"]) == ("version.bug_fixed_upstream", "upgrade")
+
+
+POD = """    Last State:     Terminated
+      Reason:       OOMKilled
+      Exit Code:    137
+    Limits:
+      memory:          96Gi
+      nvidia.com/gpu:  2
+    Requests:
+      memory:          32Gi
+[2026-11-02 02:00:00] server_args=ServerArgs(model_path='/models/m', tp_size=2, enable_hierarchical_cache=True, hicache_size=60)
+[2026-11-02 02:02:00 TP0] Allocating 60.00 GB host memory for hierarchical KV cache."""  # noqa: E501
+
+
+def test_a_pods_limit_is_summed_over_all_ranks_and_the_option_in_force_is_changed() -> None:
+    verdict = assess({"complaint": "the pod restarts", "evidence": [POD]})
+    assert verdict["label"] == "host.container_memory_limit"
+    changes = {one["flag"]: one for one in verdict["changes"]}
+    assert (changes["--memory"]["to"], changes["--hicache-size"]["to"]) == ("more than 132g", 46)
+    assert "2 x 60 GB" in changes["--memory"]["why"]
+
+
+REFUSED = "Input length (33000 tokens) exceeds the maximum allowed length (32762 tokens). Use a shorter input."
+
+
+@pytest.mark.parametrize(
+    ("pool", "context", "named"), [("", "", False), ("400000", "32768", False), ("32767", "131072", True)]
+)
+def test_a_refused_input_tells_of_the_pool_only_beside_pool_or_context(pool: str, context: str, named: bool) -> None:
+    ready = f"[2026-11-02 02:00:00] max_total_num_tokens={pool}, context_len={context}, max_running_requests=64"
+    verdict = assess({"complaint": "users get errors", "evidence": [*([ready] if pool else []), REFUSED]})
+    assert (verdict["kind"] == "cause") is named
+    assert bool(verdict["changes"]) is named
+
+
+def test_a_host_cache_without_hits_is_not_healthy() -> None:
+    start = "[2026-11-02 02:00:00] server_args=ServerArgs(model_path='/models/m', enable_hierarchical_cache=True)"
+    ready = "[2026-11-02 02:01:00] The server is fired up and ready to roll!"
+    line = "[2026-11-02 03:00:00 TP0] Prefill batch. #new-seq: 1, #new-token: 6000, #cached-token: 9, token usage: 0.30, #running-req: 4, #queue-req: 0"  # noqa: E501
+    verdict = assess({"complaint": "hicache brings nothing", "evidence": ["\n".join([start, ready] + [line] * 12)]})
+    assert verdict["label"] == "hicache.no_benefit_workload_or_old_io_path"
+    assert any("108 of 72,108 tokens" in one["text"] for one in verdict["hypotheses"][0]["supporting"])

@@ -21,7 +21,7 @@ from tools.diagnosis.clues import (
 )
 from tools.diagnosis.conditions import HICACHE, KILLED
 from tools.diagnosis.families.hicache.smaller import less_host
-from tools.diagnosis.host_memory import limit_binds, little_of_the_host, others_die
+from tools.diagnosis.host_memory import limit_binds, little_of_the_host, others_die, ranks_with_pools
 from tools.diagnosis.measured import rose, stands_in, steady
 from tools.diagnosis.model import Actions, Proposal, Question
 from tools.diagnosis.view import View
@@ -58,8 +58,12 @@ def _shm(_view: View) -> Actions:
 
 def _limit(view: View) -> Actions:
     smaller = [less_host(view, "or make it fit the container's limit")] if view.hierarchical else []
-    why = "the container's own limit is what kills it; the host has more"
+    why = "the container's own limit is what kills it (resources.limits.memory of a pod)"
     room = "what all ranks take with a tenth to spare"
+    each, ranks = view.value("--hicache-size") or view.number("host_pool_gb"), ranks_with_pools(view)
+    if view.hierarchical and each:
+        why = f"{why}; {ranks:g} x {each:g} GB of host pools = {ranks * each:.0f} GB, beside what the server takes"
+        room = f"more than {ranks * each * 1.1:.0f}g"
     return plan(
         Proposal("container", "raise", "--memory", None, room, "", why),
         *smaller,

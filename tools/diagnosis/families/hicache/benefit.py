@@ -6,6 +6,8 @@ from tools.diagnosis.changes import plan, step
 from tools.diagnosis.clues import (
     Clue,
     Entry,
+    Seen,
+    Test,
     both,
     either,
     flag,
@@ -26,6 +28,19 @@ from tools.diagnosis.view import View
 _WAITS_IN_EVICTION = stands_in(
     "evict", "_evict_backuped", "_evict_regular", "evict_host", "writing_check", "write_backup", "evict_from_tree_cache"
 )
+
+
+def _hardly_hits(least: int, most: float = float("inf")) -> Test:
+    """Of the tokens that prefill lines count, less than a twentieth came from any cache; over so many lines."""
+
+    def test(view: View) -> Seen | None:
+        lines, new, cached = (view.number(name) or 0.0 for name in ("prefill_lines", "new_tokens", "cached_tokens"))
+        if not least <= lines < most or cached > 0.05 * (new + cached) or not new:
+            return None
+        text = f"{cached:,.0f} of {new + cached:,.0f} tokens, {lines:g} prefill lines"
+        return Seen(text, view.sources("cached_tokens", "new_tokens"))
+
+    return test
 
 
 def _drop(view: View) -> Actions:
@@ -83,6 +98,8 @@ ENTRIES = (
                 both(ON, same_with("host_cache", ""), lacks(STORE), lacks(symptom("forgets_conversations"))),
                 "measured with and without, it makes no difference",
             ),
+            Clue(2, both(ON, _hardly_hits(10)), "hardly a token of a prompt comes from a cache"),
+            Clue(0.5, both(ON, _hardly_hits(2, 10)), "of few prompts hardly a token came from a cache"),
             Clue(2, both(ON, mostly_generates), "the time goes into generating, which a prefix cache does not help"),
             Clue(
                 3,
@@ -111,7 +128,10 @@ ENTRIES = (
             Clue(2, symptom("garbled_output"), "the output is wrong"),
             Clue(3, flag("--hicache-write-policy", "write_back"), "evictions wait for copies"),
         ),
-        settle=Question("Do load_back_tokens_total and cached tokens from the host rise at all?", "metrics"),
+        settle=Question(
+            "Do prompts share prefixes, and do load_back_tokens_total and cached tokens from the host rise at all?",
+            "metrics; #cached-token against #new-token over a busy hour; the write policy",
+        ),
         act=_drop,
     ),
     Entry(

@@ -11,6 +11,11 @@ from transcripts.facts import Grade
 
 _DOCKER_LIMIT: Final = re.compile(r"^\s*\"?(?:HostConfig\.)?Memory\"?:\s*(\d{8,})", re.I)
 _LIMIT_FILE: Final = re.compile(r"memory\.(?:max|limit_in_bytes)\b")
+# `kubectl describe pod` and manifests: the first `memory:` below `Limits:`, before what is only requested.
+_POD_LIMITS: Final = re.compile(r"^\s*limits:\s*$", re.I)
+_POD_REQUESTS: Final = re.compile(r"^\s*requests:\s*$", re.I)
+_POD_MEMORY: Final = re.compile(r"^\s*memory:\s+\"?(\d+(?:\.\d+)?)([KMGT])(i?)\"?\s*$")
+_POWERS: Final = {"K": 1, "M": 2, "G": 3, "T": 4}
 _USED_FILE: Final = re.compile(r"memory\.(?:current|usage_in_bytes|peak)\b")
 _EVENTS_FILE: Final = re.compile(r"memory\.events")
 _BYTES: Final = re.compile(r"^\s*(\d{8,})\s*$")
@@ -75,10 +80,19 @@ def _memory(page: Page, line: str, above: Sequence[str], number: int, grade: Gra
             page.add("cgroup_limit_bytes", int(found.group(1)), number, grade=grade)
         elif _USED_FILE.search(above[-1]):
             page.add("cgroup_used_bytes", int(found.group(1)), number, grade=grade)
+    if (found := _POD_MEMORY.match(line)) and _limits(above):
+        limit = float(found.group(1)) * (1024 if found.group(3) else 1000) ** _POWERS[found.group(2)]
+        page.add("cgroup_limit_bytes", int(limit), number, grade=grade)
     if found := _EVENTS_INLINE.search(line):
         page.add("cgroup_limit_hits", int(found.group(1)), number, grade=grade)
     elif (found := _EVENT.match(line)) and found.group(1) == "max" and any(_EVENTS_FILE.search(one) for one in above):
         page.add("cgroup_limit_hits", int(found.group(2)), number, grade=grade)
+
+
+def _limits(above: Sequence[str]) -> bool:
+    """Whether the last of the headings above is that of the limits."""
+    heads = [one for one in above if _POD_LIMITS.match(one) or _POD_REQUESTS.match(one)]
+    return bool(heads) and _POD_LIMITS.match(heads[-1]) is not None
 
 
 def _kill(page: Page, line: str, number: int, grade: Grade) -> None:
