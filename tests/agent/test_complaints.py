@@ -9,7 +9,9 @@ from __future__ import annotations
 import ast
 import asyncio
 import json
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +22,7 @@ from agent.merge import compare
 from agent.model import Reply, Request
 from agent.models.scripted import Scripted, calls, say
 from agent.progress import progress
+from agent.reports import shown
 from agent.roles.researcher import researcher_toolbox
 from agent.run import Run, start
 from agent.session import Session
@@ -426,9 +429,11 @@ def test_contradictions_are_listed_and_what_is_open_stays_open(tmp_path: Path) -
         session.record(Reported(task="ses_1", findings=(found("does", "the pool grows"),), verified=True))
         session.record(Reported(task="ses_2", findings=(found("does_not", "the pool never grows"),), unanswered=("2",)))
         compared = compare(session.case)
+        told = shown(session.case.reports["ses_2"], "")
     (listed,) = compared.contradictions
     assert "the pool grows" in listed
     assert "the pool never grows" in listed
+    assert "- unanswered: 2" in told.splitlines()
 
 
 def test_a_shortened_conversation_still_names_the_running_tasks(tmp_path: Path) -> None:
@@ -455,17 +460,17 @@ def test_resuming_reads_the_transcript_once_and_no_other(tmp_path: Path, monkeyp
     with session_in(tmp_path) as session:
         identity = session.id
     opened: list[str] = []
-    whole = Path.open
+    open_file = os.open
 
-    def counted(path: Path, *arguments: object, **more: object) -> object:
-        opened.append(str(path))
-        return whole(path, *arguments, **more)  # type: ignore[call-overload]
+    def counted(path: Any, flags: int, *more: Any, **named: Any) -> int:
+        opened.extend([str(path)] if flags & os.O_ACCMODE == os.O_RDONLY else [])
+        return open_file(path, flags, *more, **named)
 
-    monkeypatch.setattr(Path, "open", counted)
+    monkeypatch.setattr(os, "open", counted)
     with Session.open(Store(tmp_path), identity):
         pass
     assert [path for path in opened if identity not in path] == []
-    assert len([path for path in opened if path.endswith(".jsonl")]) <= 1
+    assert len([path for path in opened if path.endswith(".jsonl")]) == 1
 
 
 def test_a_run_that_reached_a_limit_is_no_success(tmp_path: Path) -> None:
