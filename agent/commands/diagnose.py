@@ -156,7 +156,7 @@ def verify(identity: str, as_json: bool) -> int:
         from agent.views import terminal
 
         terminal.console().print(terminal.verification(rows))
-    return 0 if all(row["outcome"] == "met" for row in rows) else 3
+    return 0 if rows and all(row["outcome"] == "met" for row in rows) else 3
 
 
 @click.command()

@@ -181,8 +181,16 @@ def _check(document: Json, width: int, _whole: bool) -> list[Line]:
     return _titled("Check" if document["changes"] else "Keep in mind", lines)
 
 
+NOTHING_EXPECTED: Final = (
+    "Not verified: the change has no figure that another look could check. See that the server starts and "
+    "that what was complained of is gone."
+)
+
+
 def verification(rows: list[Json]) -> Page:
-    """What another look found, an expectation an entry."""
+    """What another look found, an expectation an entry; that there was none to hold it against."""
+    if not rows:
+        return Page(lambda width: paragraph(NOTHING_EXPECTED, width, 0))
     return Page(lambda width: [line for row in rows for line in item(verified_line(row), width, 0)])
 
 

@@ -83,3 +83,24 @@ def _part_of(text: str, title: str) -> str:
 
 def _table_of(text: str, label: str) -> str:
     return text.partition(f"{label}:\n\n")[2].partition("\n\n")[0]
+
+
+def test_a_change_without_a_figure_to_check_is_said_and_not_met(tmp_path: Path) -> None:
+    log = tmp_path / "load.log"
+    log.write_text(
+        "python3 -m sglang.launch_server --model-path /m --tp 8\n"
+        "[2026-12-02 03:00:00 TP0] Load weight begin. avail mem=78.50 GB\n"
+        "[2026-12-02 03:01:40 TP5] Scheduler hit an exception: Traceback (most recent call last):\n"
+        '  File "/sgl/python/sglang/srt/models/deepseek_v2.py", line 1520, in __init__\n'
+        '  File "/sgl/python/sglang/srt/layers/quantization/fp8.py", line 512, in create_weights\n'
+        "    torch.empty(\n"
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 448.00 MiB. GPU 5 has a total capacity of "
+        "79.10 GiB of which 210.69 MiB is free.\n"
+    )
+    home = tmp_path / "home"
+    case = sglscout(home, "diagnose", "it dies at load", "--bundle", str(log), "--json").document
+    assert case["changes"]
+    assert case["expected"] == case["verify"] == []
+    looked = sglscout(home, "verify", case["id"])
+    assert looked.exit == 3
+    assert "Not verified: the change has no figure" in looked.out

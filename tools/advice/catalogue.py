@@ -54,6 +54,9 @@ class Catalogue(Protocol):
     @property
     def version(self) -> str: ...
 
+    def listed_in(self, option: str) -> str:
+        """The versions that were seen to list the option: this one, or those of several that do."""
+
     @property
     def knows_rules(self) -> bool:
         """Whether the code itself is at hand, so that `rules` can tell."""

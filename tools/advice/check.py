@@ -95,7 +95,8 @@ def _flag(change: Change, case: _Case) -> Change:
     info = case.catalogue.lookup(change.flag)
     if change.do != "remove" and (info is None or info.retired):
         change, info = _as_named_here(change, info, case.catalogue)
-    if info is None and change.do == "remove":
+    refused = any(one.value == change.flag for one in case.facts.all("rejected_flag"))
+    if change.do == "remove" and (info is None or refused):
         return _struck(change, case)
     if info is None or change.flag not in info.spellings:
         near = case.catalogue.nearest(change.flag)
@@ -111,7 +112,9 @@ def _flag(change: Change, case: _Case) -> Change:
     why = forbidden.reason(change.flag, "" if to is None else str(to), info)
     if why:
         raise _Refused(f"{change.flag} is left to the operator: {why}")
-    valid = Valid(case.catalogue.version, info.at, "kept" if case.catalogue.knows_rules else "not checked")
+    valid = Valid(
+        case.catalogue.listed_in(change.flag), info.at, "kept" if case.catalogue.knows_rules else "not checked"
+    )
     return replace(change, from_=was, to=to, valid=valid)
 
 

@@ -67,7 +67,7 @@ class Flags:
     """Flags of a version. `problems` checks a list of options against the rules of its code (`check_command`).
 
     `elsewhere` gives the name here of an option as another version spells it, empty where there is none; `ranges` where
-    the numbers of an option can lie.
+    the numbers of an option can lie, `seen` the releases that list it where the version is not known.
     """
 
     flags: SourceCatalogue
@@ -75,6 +75,7 @@ class Flags:
     variables: Callable[[str], bool | None] | None = None
     elsewhere: Callable[[str], str] | None = None
     ranges: Callable[[str], Lies | None] | None = None
+    seen: Callable[[str], str] | None = None
 
     @classmethod
     def of(cls, source: Source) -> Flags:
@@ -114,7 +115,7 @@ class Flags:
         Those of the release itself, of the releases around it, or of all of them where the version is empty.
         """
         from tools.source import named_here, range_of
-        from tools.source.released import around, catalogue_of
+        from tools.source.released import around, catalogue_of, listing
 
         found = catalogue_of(version) or around(version)
 
@@ -126,11 +127,14 @@ class Flags:
             flag = found.find(option)
             return range_of(flag) if flag is not None else None
 
-        return cls(found, elsewhere=here, ranges=lies)
+        return cls(found, elsewhere=here, ranges=lies, seen=None if version else listing)
 
     @property
     def version(self) -> str:
         return self.flags.version
+
+    def listed_in(self, option: str) -> str:
+        return (self.seen(option) if self.seen is not None else "") or self.version
 
     @property
     def knows_rules(self) -> bool:

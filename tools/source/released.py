@@ -45,6 +45,19 @@ def every() -> tuple[FlagCatalogue, ...]:
     return tuple(one for line in _lines() if (one := load(line)) is not None)
 
 
+def listing(option: str) -> str:
+    """The releases whose list has that spelling: `0.4.6 to 0.5.16`, stretches in order; empty where none has."""
+    shipped = every()
+    has = [(found := one.find(option)) is not None and option in found.names for one in shipped]
+    stretches: list[list[str]] = []
+    for at, one in enumerate(shipped):
+        if has[at] and at and has[at - 1]:
+            stretches[-1].append(one.version)
+        elif has[at]:
+            stretches.append([one.version])
+    return ", ".join(" to ".join(dict.fromkeys((each[0], each[-1]))) for each in stretches)
+
+
 @cache
 def around(version: str) -> FlagCatalogue:
     """What is known of a version whose catalogue does not ship; of an unknown one for an empty `version`.

@@ -7,7 +7,7 @@ import pytest
 from tests.tools.source.trees import VERSIONS, tree
 from tools.source.check import check
 from tools.source.launch import parse_launch
-from tools.source.released import catalogue_of, versions
+from tools.source.released import catalogue_of, every, listing, versions
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -27,3 +27,14 @@ def test_a_command_is_checked_without_a_tree() -> None:
 
 def test_a_version_that_does_not_ship_is_none() -> None:
     assert catalogue_of("9.9.9") is None
+
+
+def test_an_option_is_told_in_the_releases_that_list_it_and_no_other() -> None:
+    shipped = [one.version for one in every()]
+    for option in ("--cuda-graph-max-bs", "--cuda-graph-max-bs-decode", "--tp-size", "--enable-hicache"):
+        has = [one.version for one in every() if (flag := one.find(option)) and option in flag.names]
+        ends = [part for stretch in listing(option).split(", ") for part in stretch.split(" to ")]
+        assert (ends[0], ends[-1]) == (has[0], has[-1])
+    assert listing("--tp-size") == f"{shipped[0]} to {shipped[-1]}"
+    assert not listing("--cuda-graph-max-bs").endswith("0.5.23")
+    assert listing("--no-such-option") == ""
