@@ -46,7 +46,9 @@ def advise(case: Case, source: Source | None, wanted: Sequence[Json]) -> Advised
     open_ = [each for each in checked.refused if not wanted and _for_the_operator(each.change, launch, catalogue)]
     patch = advice.patch(launch, checked.accepted, catalogue=catalogue) if launch and checked.accepted else None
     if patch is not None and catalogue is not None:
-        notes = (*_unread(catalogue, case.facts.text("version")), *_standing(checked, catalogue.version))
+        looked_up = any(change.kind == "flag" for change in checked.accepted)
+        unread = _unread(catalogue, case.facts.text("version")) if looked_up else []
+        notes = (*unread, *_standing(checked, catalogue.version))
         patch = replace(patch, notes=(*patch.notes, *notes))
     expected = [{"what": each.what, "where": each.where} for each in actions.expected]
     watches = [

@@ -269,3 +269,15 @@ def test_a_risk_is_said_of_the_option_that_has_it_and_not_of_each_combination(ma
     said = [line.text for line in tables.options(made("kv"), 400, whole=True) if line.text.startswith("  - ")]
     quality = [text for text in said if "quality: compare answers" in text]
     assert [text.partition(":")[0].strip() for text in quality] == ["- FP8 KV cache"]
+
+
+def test_a_change_of_the_container_names_no_option_that_was_looked_up(tmp_path: Path) -> None:
+    (tmp_path / "launch.txt").write_text("python -m sglang.launch_server --model-path /m --tp 2\n")
+    (tmp_path / "log.txt").write_text(
+        "NCCL WARN Error: failed to extend /dev/shm/nccl-abc to 9637892 bytes\n"
+        "NCCL WARN Error while creating shared memory segment /dev/shm/nccl-abc (size 9637888)\n"
+        "RuntimeError: NCCL error: unhandled system error\n"
+    )
+    done = sglscout(tmp_path / "home", "diagnose", "two GPUs die, one works", "--bundle", str(tmp_path))
+    assert "set --shm-size" in done.out
+    assert "was looked up" not in " ".join(done.out.split())
