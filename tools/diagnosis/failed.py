@@ -12,6 +12,10 @@ from typing import Final
 from transcripts.facts import Facts
 
 _MEANT: Final[dict[str, tuple[str, str]]] = {
+    "other_engine": (
+        "this is the log of another engine and not SGLang's, so that nothing known of SGLang applies to it",
+        "give the log of the SGLang server; `sglscout check` of the other engine's command names SGLang's options",
+    ),
     "gpu_error": (
         "the driver reports an error of a GPU; no setting of SGLang causes or mends that",
         "journalctl -k | grep Xid names the card; drain it, reset or reboot, and have it replaced where it comes back",
@@ -96,6 +100,18 @@ _MEANT: Final[dict[str, tuple[str, str]]] = {
         "the tensor-parallel size does not divide a dimension of the model",
         "take a --tp that divides attention heads, KV heads and the sizes named in the traceback",
     ),
+    "peers_missing": (
+        "not all ranks of all nodes met in time: a node was not started, died before, or cannot reach the first one",
+        "give each node its --node-rank and the same --dist-init-addr, reach that from each; read the others' logs",
+    ),
+    "rdma_missing": (
+        "the RDMA device that KV should be sent over is not there",
+        "ibv_devices on the host and in its container (/dev/infiniband); name one with --disaggregation-ib-device",
+    ),
+    "package_missing": (
+        "a Python module that this start needs is not installed in its environment",
+        "install it in the version that the release names; a module of sglang itself: two installations are mixed",
+    ),
     "gpu_memory": (
         "a GPU ran out of memory; in which phase decides what helps",
         "give the whole traceback above this line: its frames say whether load, capture, prefill or decode failed",
@@ -120,6 +136,10 @@ _MEANT: Final[dict[str, tuple[str, str]]] = {
         "communication between the ranks broke; often another rank died before",
         "look for the first failure among all ranks; NCCL_DEBUG=INFO names the transport that broke",
     ),
+    "pool_leak": (
+        "the server's own check found pages of its pool that nobody holds: a fault of its code",
+        "give SGLang's version; the change logs of later ones tell whether this leak was mended",
+    ),
     "exception": (
         "no cause is known here for this exception",
         "give the traceback above it, and the log from its first line on",
@@ -142,6 +162,7 @@ class Failed:
 MACHINE: Final = frozenset(
     ("gpu_error", "fabric_not_ready", "driver_not_visible", "driver_too_old", "gpu_not_there", "gpu_too_old")
 )
+OTHER_ENGINE: Final = "other_engine"
 
 
 def failed(facts: Facts) -> Failed | None:
@@ -149,6 +170,8 @@ def failed(facts: Facts) -> Failed | None:
     if facts.text("running") == "True":
         return None
     lines = {fact.scope: fact for fact in reversed(facts.all("failure")) if fact.grade == "observed"}
+    if "server_arg" in facts:  # SGLang's own start stands in the log, whatever else does
+        lines.pop(OTHER_ENGINE, None)
     for kind, (means, do) in _MEANT.items():
         if kind in lines:
             return Failed(kind, str(lines[kind].value), lines[kind].source, means, do)

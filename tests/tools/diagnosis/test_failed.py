@@ -42,6 +42,11 @@ LINES = [
     ("not_divisible", "AssertionError: 56 is not divisible by 16"),
     ("open_files", "OSError: [Errno 24] Too many open files: '/models/m/model-00001-of-00064.safetensors'"),
     ("killed", "Nov 30 02:12:09 gpu1 kernel: Out of memory: Killed process 4242 (sglang::schedul) total-vm:912345678kB, anon-rss:501234567kB"),
+    ("peers_missing", "torch.distributed.DistStoreError: Timed out after 301 seconds waiting for clients. 4/8 clients joined."),
+    ("rdma_missing", "E1130 02:12:09.000000 812 rdma_context.cpp:120] No RDMA devices found, check your device installation"),
+    ("package_missing", "ModuleNotFoundError: No module named 'deep_ep'"),
+    ("package_missing", "ImportError: DeepEP is not installed. Please install DeepEP package."),
+    ("pool_leak", "ValueError: token_to_kv_pool_allocator memory leak detected! available_size=3"),
     ("exception", "KeyError: 'model.layers.3.mlp.gate_up_proj.weight'"),
 ]  # fmt: skip
 
@@ -66,6 +71,18 @@ def test_what_the_machine_did_comes_before_what_the_server_made_of_it() -> None:
     )
     assert found is not None
     assert (found.kind, found.source) == ("gpu_error", "E2:3")
+
+
+VLLM = "INFO 11-30 02:12:01 [api_server.py:1010] vLLM API server version 0.12.1"
+
+
+def test_the_log_of_another_engine_is_named_and_nothing_of_sglang_is_advised() -> None:
+    oom = "ERROR 11-30 02:12:09 [core.py:700] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.00 GiB"
+    found = failed(read_given({"evidence": [f"{VLLM}\n{oom}"]}))
+    assert (found.kind if found else "") == "other_engine"
+    verdict = assess({"complaint": "oom while serving long prompts", "evidence": [f"{VLLM}\n{oom} in forward_extend"]})
+    assert (verdict["kind"], verdict["changes"]) == ("abstain", [])
+    assert failed(facts(VLLM)) is None
 
 
 @pytest.mark.parametrize(

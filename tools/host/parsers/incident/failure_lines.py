@@ -20,6 +20,7 @@ from transcripts.facts import Grade
 _SHOWN: Final = 160
 _LONGEST: Final = 4096
 _KINDS: Final[tuple[tuple[str, str], ...]] = (
+    ("other_engine", r"\bvLLM API server version \d|\bInitializing a V[01] LLM engine|\bvLLM engine \(v\d|\[TensorRT-LLM\] TensorRT-LLM version|text_generation_launcher"),
     ("gpu_error", r"NVRM: Xid \([^)]*\): (?!13\b|31\b|43\b|45\b)|GPU has fallen off the bus|GPU is lost|Unable to determine the device handle|uncorrectable ECC|CUDA error: uncorrectable|Row remapp\w+ fail"),
     ("fabric_not_ready", r"Error 802: system not yet initialized|fabric ?manager.{0,40}(?:not running|failed|inactive)"),
     ("gpu_not_there", r"invalid device ordinal"),
@@ -30,6 +31,8 @@ _KINDS: Final[tuple[tuple[str, str], ...]] = (
     ("driver_too_old", r"driver on your system is too old|CUDA driver version is insufficient|unsupported display driver|Error 80[34]\b|forward compatibility was attempted"),
     ("builds_do_not_match", r"undefined symbol: |version `(?:GLIBC|GLIBCXX)\S*' not found|cannot open shared object file"),
     ("gpu_memory", r"(?:torch(?:\.cuda)?\.)?OutOfMemoryError\b|CUDA out of memory|HIP out of memory"),
+    ("peers_missing", r"DistStoreError|\d+/\d+ clients joined"),
+    ("rdma_missing", r"No RDMA devices? found|No IB devices? found"),
     ("collective_timeout", r"Watchdog caught collective operation timeout|Timed out waiting \d+ ?ms|monitoredBarrier.*timed out"),
     ("collective_failed", r"DistBackendError|NCCL error|ncclSystemError|ncclUnhandledCudaError|ncclRemoteError|Connection closed by peer.*(?:gloo|nccl)|gloo.*Connection (?:closed|reset)"),
     ("illegal_access", r"illegal memory access"),
@@ -44,6 +47,8 @@ _KINDS: Final[tuple[tuple[str, str], ...]] = (
     ("weights_broken", r"SafetensorError|Error while deserializing header|InvalidHeaderDeserialization|MetadataIncompleteBuffer|PytorchStreamReader failed|unexpected EOF|invalid load key"),
     ("model_not_known", r"Model architectures .* (?:are|is) not supported|Transformers does not recognize this architecture|has no SGLang implementation"),
     ("custom_code", r"trust_remote_code|custom code which must be executed"),
+    ("package_missing", r"ModuleNotFoundError: No module named|(?:ImportError|RuntimeError): \S+ is not installed\b"),
+    ("pool_leak", r"memory leak detected"),
     ("not_divisible", r"is not divisible by"),
     ("open_files", r"Too many open files|Errno 24\b"),
     ("killed", r"Out of memory: Killed process|Memory cgroup out of memory|oom-kill:|OOMKilled(?![\"' ]*[:=]\s*false)|code=killed, status=9"),
@@ -56,7 +61,7 @@ _TRIGGER: Final = re.compile(
     r"rror|xception|NVRM|in use|EADDR|No space|quota|lib(?:cuda|nvidia)|driver|NVML|undefined|GLIBC|shared object|memory"
     r"|imed out|timeout|nccl|gloo|SIGBUS|kernel image|gated|Client|resolution|service|retries|connect|No such|identifier"
     r"|weights|Read-only|header|Header|Buffer|EOF|load key|rchitecture|implementation|trust_remote|custom code|divisible"
-    r"|open files|illed|kill|fallen off|GPU is lost|device handle|abric|only supports|ordinal|ECC|egmentation|SIGSEGV|restricted|Repo id|misaligned|ompatibility"
+    r"|open files|illed|kill|fallen off|GPU is lost|device handle|abric|only supports|ordinal|ECC|egmentation|SIGSEGV|restricted|Repo id|misaligned|ompatibility|vLLM|LLM engine|TensorRT|text_generation|RDMA|IB device|clients joined"
 )
 
 
