@@ -7,7 +7,7 @@ function, a method of the same class) is followed a few steps further, whatever 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from tools.source.annotated import record_fields
@@ -18,7 +18,7 @@ from tools.source.reading import Reading
 from tools.source.rule import Rule
 from tools.source.rule_scan import Scanner
 from tools.source.rules import Family, lines_of, names_of
-from tools.source.syntax import Function, dotted, inside
+from tools.source.syntax import Function, arguments, by_name, dotted, inside
 
 FILES_LIMIT: Final = 60
 BASES_LIMIT: Final = 4
@@ -72,7 +72,7 @@ class Follower:
             for call in _calls_in(function):
                 handed = {
                     place: flags
-                    for place, value in _arguments(call)
+                    for place, value in arguments(call)
                     if not isinstance(value, ast.Lambda)
                     and (flags := scanner.reading.flags_in(value, scanner.copied) & self._family.all)
                 }
@@ -99,7 +99,7 @@ class Follower:
     def _function(
         self, owner: ClassRef | None, target: FunctionRef, handed: Handed, depth: int, *, own: bool = False
     ) -> None:
-        tainted = _by_name(target.node, handed, bound=own)
+        tainted = by_name(target.node, handed, bound=own)
         if tainted and self._first_time(target.node, tainted):
             scanner = self._scanner(target.module)
             self._found += scanner.function(target.node, tainted)
@@ -113,7 +113,7 @@ class Follower:
         owner, constructor = self._constructor(callee)
         if owner is None or constructor is None:
             return {}
-        tainted = _by_name(constructor, handed, bound=True)
+        tainted = by_name(constructor, handed, bound=True)
         if not tainted or depth > HOPS_LIMIT:
             return {}
         key = _key(constructor, tainted)
@@ -136,7 +136,7 @@ class Follower:
             found = self._method(owner, name)
             if found is not None:
                 where, method = found
-                local = attributes | _by_name(method.node, handed, bound=True)
+                local = attributes | by_name(method.node, handed, bound=True)
                 if local and self._first_time(method.node, local):
                     scanner = self._scanner(method.module)
                     self._found += scanner.function(method.node, local)
@@ -205,25 +205,9 @@ def _own(owner: ClassRef, name: str) -> Function | None:
     return None
 
 
-def _by_name(function: Function, handed: Mapping[int | str, set[str]], *, bound: bool) -> Flags:
-    """What is handed to a function by place or by name, by the names of its parameters; `bound`: to a method."""
-    static = any(dotted(each) == "staticmethod" for each in function.decorator_list)
-    names = [each.arg for each in (*function.args.posonlyargs, *function.args.args)][1 if bound and not static else 0 :]
-    names_all = set(names) | {each.arg for each in function.args.kwonlyargs}
-    return {
-        (names[place] if isinstance(place, int) else place): flags
-        for place, flags in handed.items()
-        if (place < len(names) if isinstance(place, int) else place in names_all)
-    }
-
-
-def _arguments(call: ast.Call) -> list[tuple[int | str, ast.expr]]:
-    return [*enumerate(call.args), *((keyword.arg, keyword.value) for keyword in call.keywords if keyword.arg)]
-
-
 def _passed_on(call: ast.Call, tainted: Flags) -> Handed:
     """The arguments of a call that carry values as they are."""
-    return {place: tainted[name] for place, value in _arguments(call) if (name := dotted(value)) in tainted}
+    return {place: tainted[name] for place, value in arguments(call) if (name := dotted(value)) in tainted}
 
 
 def _methods_called(function: Function, tainted: Flags) -> dict[str, Handed]:

@@ -28,7 +28,7 @@ from tools.source.rules import HANDLERS, Family, about, family_of, read_under, r
 from tools.source.search import Hit
 from tools.source.store import Placed
 
-FORMAT: Final = 16
+FORMAT: Final = 17
 READERS_SHOWN: Final = 8
 HANDLERS_SHOWN: Final = 10
 SECONDS: Final = 20.0

@@ -16,6 +16,7 @@ from tools.source.reading import RECORDS, Reading
 from tools.source.rule import CallSite, Kind, Rule, joined
 from tools.source.syntax import (
     Function,
+    by_name,
     callee_of,
     denied,
     dotted,
@@ -69,7 +70,8 @@ class Scanner:
     """Finds the rules of one file. `names` are destinations and record fields.
 
     `outside` tells that the file is no handler: objects there keep a flag's value under its own name
-    (`self.page_size`, `self.model_runner.page_size`), and what they make of it is a rule too.
+    (`self.page_size`, `self.model_runner.page_size`), and what they make of it is a rule too. `handed`: by the name of
+    a function, the flags whose values it is called with.
     """
 
     def __init__(
@@ -80,6 +82,7 @@ class Scanner:
         record_class: str = "ServerArgs",
         *,
         outside: bool = False,
+        handed: Mapping[str, Mapping[int | str, set[str]]] = MappingProxyType({}),
     ) -> None:
         self.path = path
         self.outside = outside
@@ -87,6 +90,7 @@ class Scanner:
         self.lines = lines
         self.names = names
         self.record_class = record_class
+        self._handed = handed
         self.reading = Reading(names, outside=outside)
         self.carried: dict[str, set[str]] = {}
         self._constants: dict[str, ast.expr] = {}
@@ -118,15 +122,16 @@ class Scanner:
         self.carried = {name: flags for name, flags in place.local.items() if name.startswith("self.") and flags}
         return sorted(self.rules, key=lambda rule: rule.line)
 
-    def _definition(self, node: ast.stmt, *, own: bool) -> None:
+    def _definition(self, node: ast.stmt, *, own: bool, bound: bool = False) -> None:
         if isinstance(node, ast.ClassDef):
             for inner in node.body:
-                self._definition(inner, own=node.name == self.record_class)
+                self._definition(inner, own=node.name == self.record_class, bound=True)
         elif isinstance(node, Function):
             self.reading.enter(node, own=own)
             if any("register" in dotted(callee_of(each)) for each in node.decorator_list):
                 self.calls.append(CallSite(node.name, "__registry__", (), ()))
-            self._body(node.body, _Place(node.name, registered_for(node), local=dict(self.copied)))
+            local = self.copied | by_name(node, self._handed.get(node.name, {}), bound=bound)
+            self._body(node.body, _Place(node.name, registered_for(node), local=local))
 
     def _body(self, body: list[ast.stmt], place: _Place) -> None:
         start = len(self.rules)

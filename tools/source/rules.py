@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from tools.source.catalogue import Flag, FlagCatalogue
-from tools.source.modules import Modules
+from tools.source.modules import Module, Modules
+from tools.source.reading import Reading
 from tools.source.rule import CallSite, Rule, reached
 from tools.source.rule_scan import Scanner
-from tools.source.syntax import inside
+from tools.source.syntax import arguments, dotted, inside
 
 HANDLERS: Final = ("srt/server_args.py", "srt/arg_groups/")
 PLAIN_WORDS: Final = frozenset(
@@ -68,13 +69,30 @@ def scan_handlers(modules: Modules, paths: Iterable[str], catalogue: FlagCatalog
     names = names_of(catalogue)
     found: list[Rule] = []
     calls: list[CallSite] = []
-    for path in handler_paths(paths):
-        module = modules.by_path(path)
-        if module is not None:
-            scanner = Scanner(path, lines_of(modules, path), names)
-            found += scanner.scan(module.tree)
-            calls += scanner.calls
+    read = [module for path in handler_paths(paths) if (module := modules.by_path(path)) is not None]
+    handed = _handed_in(read, names)
+    for module in read:
+        scanner = Scanner(module.path, lines_of(modules, module.path), names, handed=handed)
+        found += scanner.scan(module.tree)
+        calls += scanner.calls
     return reached(found, calls)
+
+
+def _handed_in(handlers: list[Module], names: frozenset[str]) -> dict[str, dict[int | str, set[str]]]:
+    """By the name of a function: the flags whose values the handlers call it with, as they are."""
+    found: dict[str, dict[int | str, set[str]]] = {}
+    reading = Reading(names, outside=False)
+    for module in handlers:
+        for function in inside(module.tree).functions:
+            first = function.args.args[:1]
+            reading.enter(function, own=bool(first) and first[0].arg == "self")
+            for call in inside(function).calls:
+                for place, value in arguments(call):
+                    flag = reading.flag(value)
+                    name = dotted(call.func).rpartition(".")[2]
+                    if flag is not None and name:
+                        found.setdefault(name, {}).setdefault(place, set()).add(flag)
+    return found
 
 
 def family_of(flag: Flag, catalogue: FlagCatalogue, handlers: list[Rule]) -> Family:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -48,6 +49,23 @@ def callee_of(node: ast.expr) -> ast.expr:
 def locals_in(node: ast.AST) -> list[str]:
     """Names and attributes of self in an expression, in order."""
     return [dotted(each) for each in ast.walk(node) if isinstance(each, (ast.Name, ast.Attribute)) and dotted(each)]
+
+
+def by_name(function: Function, handed: Mapping[int | str, set[str]], *, bound: bool) -> dict[str, set[str]]:
+    """What is handed to a function by place or by name, by the names of its parameters; `bound`: to a method."""
+    static = any(dotted(each) == "staticmethod" for each in function.decorator_list)
+    names = [each.arg for each in (*function.args.posonlyargs, *function.args.args)][1 if bound and not static else 0 :]
+    names_all = set(names) | {each.arg for each in function.args.kwonlyargs}
+    return {
+        (names[place] if isinstance(place, int) else place): flags
+        for place, flags in handed.items()
+        if (place < len(names) if isinstance(place, int) else place in names_all)
+    }
+
+
+def arguments(call: ast.Call) -> list[tuple[int | str, ast.expr]]:
+    """What a call hands over, by place or keyword."""
+    return [*enumerate(call.args), *((keyword.arg, keyword.value) for keyword in call.keywords if keyword.arg)]
 
 
 def parts_of(value: ast.expr, count: int) -> list[ast.expr]:

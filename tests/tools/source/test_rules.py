@@ -91,6 +91,18 @@ def test_files_that_ask_the_record_for_a_flag_are_read_however_many_name_such_an
 
 
 @pytest.mark.parametrize("version", ["0.5.9", "0.5.16", "0.5.23"])
+@pytest.mark.parametrize(
+    ("flag", "words"),
+    [
+        ("disaggregation-ib-device", "Invalid IB devices specified"),
+        ("prompt-tokens-buckets", "TSE base must be larger"),
+    ],
+)
+def test_what_a_handler_is_handed_is_known_there(version: str, flag: str, words: str) -> None:
+    assert any(words in rule.effect and flag.replace("-", "_") in rule.flags for rule in tree(version).rules(flag))
+
+
+@pytest.mark.parametrize("version", ["0.5.9", "0.5.16", "0.5.23"])
 def test_what_must_be_divisible_by_the_size_of_a_group_is_a_rule_of_its_flag(version: str) -> None:
     rules = [rule for rule in tree(version).rules("tp-size") if rule.kind == "assert" and "% " in rule.condition]
     assert any("heads" in rule.condition for rule in rules)
