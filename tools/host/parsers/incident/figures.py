@@ -10,7 +10,7 @@ from tools.host.parsers.page import Page
 from transcripts.facts import Grade
 
 _PERCENT_POOL: Final = re.compile(
-    r"(?:kv|cache|pool|token usage|utili[sz]ation)\b[^.;\n]{0,30}?(\d{1,3}(?:\.\d+)?) ?(?:%|percent)(?! ?(?:slower|faster|less|more|smaller|larger|fewer|higher|lower))|(\d{1,3}(?:\.\d+)?) ?% (?:of (?:the )?)?(?:kv|cache|pool)",
+    r"(?:kv|cache|pool|token usage|(?<!gpu )(?<!gpu-)(?<!cpu )utili[sz]ation)\b[^.;\n]{0,30}?(\d{1,3}(?:\.\d+)?) ?(?:%|percent)(?! ?(?:slower|faster|less|more|smaller|larger|fewer|higher|lower))|(\d{1,3}(?:\.\d+)?) ?% (?:of (?:the )?)?(?:kv|cache|pool)",
     re.I,
 )
 _USAGE: Final = re.compile(

@@ -197,7 +197,7 @@ _SCORED: Final = re.compile(
 )
 _FASTER_IS_MORE: Final = re.compile(r"tok\w*(?:/s|ps| per| a)|\btps\b|t/s|throughput|req\w*/s|it/s|speed", re.I)
 _WITHOUT: Final = re.compile(
-    r"\bwithout\b|\bw/o\b|\boff\b|disabled|control|baseline|\bbefore\b|\bauto\b|\bbf16\b|bfloat16|\bfp16\b|\bno (?:hicache|cache|tier|host|l3|store|draft|spec\w*)\b|\bplain\b|\bnone\b|was\b|recomput\w+|write_through_selective",
+    r"\bwithout\b|\bw/o\b|\boff\b|disabled|control|baseline|\bbefore\b|\bauto\b|\bbf16\b|bfloat16|\bfp16\b|\bno (?:hicache|cache|tier|host|l3|store|draft|spec\w*)\b|\bplain\b|\bnone\b|was\b|(?:re)?computed\b|recomput\w+|write_through_selective",
     re.I,
 )
 _WITH: Final = re.compile(r"\bwith\b(?! and\b)|\bon\b|enabled|\bafter\b|\bnow\b|fp8\w*|e4m3|e5m2|\bsince\b", re.I)
