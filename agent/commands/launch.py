@@ -55,7 +55,7 @@ def check(command: str | None, version: str | None, host: str | None, path: Path
         command = deployed.command
     if command is None:
         raise UsageError("there is no launch command to check.", "Give it in quotes, `-`, or --host H alone.")
-    text = sys.stdin.read() if command == "-" else command
+    text = sys.stdin.read() if command == "-" else _no_file(command)
     if deployed is None and version is None and path is None:
         version = _named(text)
     catalogue, rules, source = _judge(deployed, version, path)
@@ -89,6 +89,15 @@ def _named(text: str) -> str | None:
     if found:
         click.echo(f"checked against sglang {found[0]}, which the text names; --version V takes another.", err=True)
     return found[0] if found else None
+
+
+def _no_file(command: str) -> str:
+    """The command as typed. Raises UsageError for the path of a file."""
+    if len(command.split()) == 1 and Path(command).is_file():
+        raise UsageError(
+            f"{command} is a file, no launch command.", f"Give what it holds: `sglscout check - < {command}`."
+        )
+    return command
 
 
 def _words(text: str) -> str | tuple[str, ...]:

@@ -10,6 +10,7 @@ from transcripts.errors import UsageError
 
 Json = dict[str, Any]
 FORMS: Final = {".md": "md", ".html": "html", ".htm": "html", ".json": "json"}
+OTHER: Final = frozenset({".pdf", ".doc", ".docx", ".odt", ".rtf", ".tex"})
 
 
 def dressed(made: Json, form: str) -> str:
@@ -31,7 +32,10 @@ def form_of(path: Path | None) -> str:
 
 
 def write_up(path: Path, made: Json, form: str = "") -> None:
-    """Write it. Raises UsageError where the file cannot be written."""
+    """Write it. Raises UsageError where the file cannot be written, and for a name that promises another form."""
+    if not form and path.suffix.lower() in OTHER:
+        said = f"{path} would be no {path.suffix.lower()[1:]}: a write-up is Markdown, HTML or JSON."
+        raise UsageError(said, f"Give {path.stem}.html, which a browser prints, or --format.")
     put(path, dressed(made, form or form_of(path)))
 
 

@@ -50,7 +50,7 @@ class Report:
         self.walls = concurrency(facts, mix)
         self.slots = slots_for(facts)
         self.host = host_budget(facts)
-        self._ranges = [_tokens_by_name(end, settings or {}) for end in ends]
+        self._ranges = [_levers_at(end, settings or {}) for end in ends]
         shown = [lever for lever in self.levers[1:] if lever.frontier or lever.name == AS_SET]
         self.bars = bars(self.budget, self.levers[0], shown[:6]) if self.levers else ()
         too_much = too_much_gib(self.budget)
@@ -118,8 +118,14 @@ class Report:
         return found
 
     def _range(self, lever: Lever) -> tuple[int, int]:
-        """Fewest and most tokens over the ends of what is estimated; 0 where an end leaves no pool."""
-        ends = [end.get(lever.name, 0) for end in self._ranges]
+        """Fewest and most tokens over the ends of what is estimated; 0 where an end leaves no pool.
+
+        A lever that has its value from the memory (`HiCache, ratio 2.7`) has another at an end, and its flags there.
+        """
+        ends = []
+        for end in self._ranges:
+            alike = [one for one in end if one.name == lever.name] or [one for one in end if one.flags == lever.flags]
+            ends.append(alike[0].tokens if alike else 0)
         return min(ends), max(ends)
 
     def sums(self) -> Iterator[Sum]:
@@ -217,10 +223,9 @@ def _own_sums(lever: Lever) -> Iterator[Sum]:
     return (entry for entry in lever.sums if entry.name != "pool_budget")
 
 
-def _tokens_by_name(facts: Facts, settings: Mapping[str, str]) -> dict[str, int]:
-    found = {lever.name: lever.tokens for lever in levers(facts) if isinstance(lever, Lever)}
-    chosen = what_if(facts, settings) if settings else None
-    return found | ({chosen.name: chosen.tokens} if isinstance(chosen, Lever) else {})
+def _levers_at(facts: Facts, settings: Mapping[str, str]) -> list[Lever]:
+    chosen = [what_if(facts, settings)] if settings else []
+    return [lever for lever in (*chosen, *levers(facts)) if isinstance(lever, Lever)]
 
 
 def _host_json(host: HostBudget) -> dict[str, Any]:

@@ -24,6 +24,7 @@ LIMIT_MEMBERS: Final = 2_000
 LIMIT_UNPACKED: Final = 256 << 20
 _HEAD_SHARE: Final = 4  # of a text that is too long, a quarter comes from its beginning, the rest from its end
 _SAMPLE: Final = 65_536
+_HEADER: Final = 512
 _GZIP: Final = b"\x1f\x8b"
 _KINDS: Final = {
     stat.S_IFCHR: "a device",
@@ -90,13 +91,20 @@ def read_folder(path: Path) -> list[Member]:
 
 
 def read_archive(path: Path) -> list[Member]:
-    """Members of an archive by their last name. Raises UsageError when it is torn or swells beyond the limit."""
+    """Members of an archive by their last name, or the one file that gzip packed, as logrotate leaves it.
+
+    Raises UsageError when it is torn or swells beyond the limit.
+    """
     members: list[Member] = []
     try:
         with _opened(path, None) as raw:
             packed = raw.read(2) == _GZIP
             raw.seek(0)
             source = gzip.GzipFile(fileobj=raw) if packed else raw
+            if packed and not is_archive(source.read(_HEADER)):
+                source.seek(0)
+                return [_cut(path.stem, _Counted(source).read(), LIMIT_BYTES)]
+            source.seek(0)
             # As a stream: nothing is sought, so that the bytes counted are all that were unpacked.
             with tarfile.open(fileobj=_Counted(source), mode="r|") as archive:
                 members.extend(_members(archive))
@@ -194,6 +202,18 @@ def _read(name: str, path: Path, folder: int | None, limit: int) -> Member:
             tail = file.read(limit - len(head))
         except OSError as error:
             raise _NotRead(error.strerror or "it cannot be read") from error
+    return _shortened(name, head, tail, size)
+
+
+def _cut(name: str, data: bytes, limit: int) -> Member:
+    """The same of what was read already."""
+    if len(data) <= limit:
+        return Member(name, data)
+    head = data[: data.rfind(b"\n", 0, limit // _HEAD_SHARE) + 1]
+    return _shortened(name, head, data[len(data) - (limit - len(head)) :], len(data))
+
+
+def _shortened(name: str, head: bytes, tail: bytes, size: int) -> Member:
     tail = tail[tail.find(b"\n") + 1 :]
     left_out = size - len(head) - len(tail)
     return Member(name, head + b"(sglscout left out %d bytes here)\n" % left_out + tail, left_out=left_out)

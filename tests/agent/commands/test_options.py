@@ -50,6 +50,14 @@ def test_two_that_exclude_each_other(
     assert (ran.stdout, (tmp_path / "home").exists()) == ("", False)
 
 
+def test_a_file_given_for_a_launch_command_is_said_to_be_one(tmp_path: Path) -> None:
+    file = tmp_path / "compose.yml"
+    file.write_text("services: {}\n")
+    with pytest.raises(UsageError, match="is a file") as caught:
+        CliRunner().invoke(cli, ["check", str(file), "--version", "0.5.9"], catch_exceptions=False)
+    assert f"check - < {file}" in str(caught.value.hint)
+
+
 def test_the_recorded_hosts_as_one_document() -> None:
     ran = CliRunner().invoke(cli, ["demo", "--list", "--json"], standalone_mode=False)
     hosts = json.loads(ran.stdout)

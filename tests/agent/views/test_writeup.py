@@ -236,6 +236,10 @@ def test_the_suffix_chooses_the_format_and_only_the_owner_can_read_it(
     refused = sglscout(home / "kv", "writeup", identity, "-o", str(tmp_path / "missing" / "d.md"))
     assert refused.exit == 2
     assert "cannot be written" in refused.err
+    promised = sglscout(home / "kv", "writeup", identity, "-o", str(tmp_path / "inc.pdf"))
+    assert promised.exit == 2
+    assert "inc.html" in promised.err
+    assert not (tmp_path / "inc.pdf").exists()
 
 
 def test_shared_names_neither_host_nor_user_nor_serial_nor_prompt() -> None:

@@ -157,6 +157,15 @@ def test_a_start_that_nobody_has_seen_is_estimated_with_its_range() -> None:
     assert any("nvidia-smi" in one["how"] for one in report.as_json()["missing"])
 
 
+def test_a_lever_whose_value_comes_from_the_memory_has_the_range_of_its_pool() -> None:
+    found = assume(MOE, Cards.parse("8x96"), "0.5.9", {"mem_fraction_static": "0.88"}, ram_gib=396, mix=Mix(1500, 1000))
+    rows = Report(found.middle, ends=(found.worst, found.best)).as_json()["levers"]
+    now = next(row["tokens_range"] for row in rows if row["name"] == "now")
+    tiers = [row["tokens_range"] for row in rows if row["name"].startswith("HiCache")]
+    assert tiers
+    assert all(tier == now for tier in tiers)
+
+
 def test_weights_of_a_log_close_the_range() -> None:
     given = {"mem_fraction_static": "0.88"}
     found = assume(MOE, Cards.parse("8x96"), "0.5.9", given, weights_gib=72.35)

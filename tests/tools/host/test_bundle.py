@@ -98,6 +98,24 @@ def test_a_torn_bundle_is_a_clear_error(bundle: Path, tmp_path: Path, cut: int) 
         _read(torn)
 
 
+def test_a_log_that_gzip_packed_is_read_as_the_log(tmp_path: Path) -> None:
+    """What logrotate leaves is no archive of files."""
+    text = "[2026-12-02 03:00:00 TP0] Load weight begin. avail mem=78.50 GB\n" * 20
+    for name, log in (("long.log.gz", text), ("short.log.gz", text[:60])):
+        (tmp_path / name).write_bytes(gzip.compress(log.encode()))
+        assert [each.text for each in _all(tmp_path / name)] == [log]
+    torn = tmp_path / "torn.log.gz"
+    torn.write_bytes(gzip.compress(text.encode())[:-12])
+    with pytest.raises(UsageError, match="unreadable bundle"):
+        _all(torn)
+    bomb = tmp_path / "bomb.log.gz"
+    with gzip.open(bomb, "wb", compresslevel=1) as packed:
+        for _ in range(300):
+            packed.write(b"x" * (1 << 20))
+    with pytest.raises(UsageError, match="swells"):
+        _all(bomb)
+
+
 def test_an_archive_that_swells_is_bounded(tmp_path: Path) -> None:
     large = tmp_path / "large.tar.gz"
     with tarfile.open(large, "w:gz", compresslevel=1) as archive:
@@ -274,7 +292,7 @@ def test_a_folder_of_logs_is_read(tmp_path: Path) -> None:
 
 def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    (tmp_path / "no.gz").write_bytes(gzip.compress(b"no tar"))
+    (tmp_path / "no.gz").write_bytes(gzip.compress(bytes(600)))
     for path in (tmp_path / "none", tmp_path / "empty", tmp_path / "no.gz"):
         with pytest.raises(UsageError):
             _read(path)
