@@ -332,7 +332,7 @@ def test_two_commands_of_one_message_are_asked_about_one_after_the_other(tmp_pat
     async def approve(command: str, _reason: str) -> bool:
         assert not open_questions
         open_questions.append(command)
-        await asyncio.sleep(0)
+        await asyncio.sleep(0.3)  # long enough for the other to come as far, where nothing holds it back
         open_questions.remove(command)
         return True
 

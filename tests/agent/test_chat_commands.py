@@ -92,3 +92,16 @@ def test_who_wants_to_leave_is_no_complaint(said: Any, word: str) -> None:
     asyncio.run(take(chat, word))
     assert chat.leaving
     assert chat.turn is None
+
+
+def test_a_chat_without_a_terminal_answers_no_at_once(said: Any) -> None:
+    """Nobody is there to say yes: an open question would hold it for ever."""
+
+    async def work() -> bool:
+        chat = Chat(Settings(Path(), Path(), "", "", ""), None)
+        asked = asyncio.ensure_future(chat._approve("cat /root/start.sh", "it may hold a key"))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        return asked.done() and not asked.result()
+
+    assert asyncio.run(work())
