@@ -176,7 +176,10 @@ def _failed(case: Case) -> Json:
     from tools import diagnosis  # a turn that weighs nothing needs none of it
 
     found = diagnosis.failed(case.facts)
-    return {} if found is None else {"line": found.line, "evidence": found.source, "means": found.means, "do": found.do}
+    if found is None:
+        return {}
+    told = {"kind": found.kind, "line": found.line, "evidence": found.source, "means": found.means, "do": found.do}
+    return {**told, "certain": found.certain}
 
 
 def next_look(case: Case) -> Json:

@@ -283,9 +283,14 @@ def _with_damage(text: str, damage: list[str]) -> str:
 
 
 def exit_code(session: Session) -> int:
-    """0 when a cause was named or the server found healthy, 3 when the case is undecided."""
+    """0 when a cause was named, by its failure as well, or the server found healthy; 3 when the case is undecided."""
+    from tools import diagnosis
+
     weighed = session.case.weighed
-    return 0 if weighed is not None and weighed.kind in ("cause", "healthy") else 3
+    if weighed is None or weighed.kind in ("cause", "healthy"):
+        return 3 if weighed is None else 0
+    failure = diagnosis.failed(session.case.facts)
+    return 0 if failure is not None and failure.certain else 3
 
 
 def make_model(settings: Settings, name: str, notice: Callable[[str], None] = lambda _what: None) -> Model:

@@ -60,6 +60,8 @@ def headline(document: Json) -> str:
         return f"No SGLang found {where(document)}."
     if diagnosis["kind"] == "healthy":
         return "Nothing wrong was found."
+    if _certain(diagnosis):
+        return sentence(diagnosis["failed"]["means"])
     first = next((row for row in document["hypotheses"] if row["status"] != "refuted" and row["reasons_for"]), None)
     if first is None:
         return "Not decided yet: too little was seen" + (" beside the failure." if diagnosis["failed"] else ".")
@@ -115,10 +117,12 @@ def _rows(document: Json) -> Iterator[tuple[str, str, str]]:
     yield "Cause", f"{_cut(headline(document), CAUSE)} {_certainty(diagnosis)}", STYLES[diagnosis["kind"]]
     if diagnosis["kind"] == "abstain":
         yield from _failed(diagnosis["failed"])
-        yield from _undecided(diagnosis)
+        if not _certain(diagnosis):
+            yield from _undecided(diagnosis)
     yield from _change(document)
     target = document["target"]
     version = f"SGLang {target['version']}" if target["version"] else "SGLang of unknown version"
+    version = "no SGLang" if diagnosis["failed"].get("kind") == "other_engine" else version
     gpus = [f"{gpu['count']} x {gpu['name']}" for gpu in target["gpus"]]
     yield "Server", ", ".join(filter(None, [target["host"], version, target["model"], *gpus])), "dim"
 
@@ -161,7 +165,14 @@ def _about_ram(asked: Json, document: Json) -> str:
     return text
 
 
+def _certain(diagnosis: Json) -> bool:
+    """Whether the line of the failure is the cause; documents written before this was told lack it."""
+    return bool(diagnosis["failed"].get("certain"))
+
+
 def _certainty(diagnosis: Json) -> str:
+    if _certain(diagnosis):
+        return "(named by the failure itself)"
     named = f"{diagnosis['label']}, " if diagnosis["label"] else ""
     return f"({named}certainty {diagnosis['certainty']:.2f})"
 
@@ -169,7 +180,8 @@ def _certainty(diagnosis: Json) -> str:
 def _failed(failed: Json) -> Iterator[tuple[str, str, str]]:
     """The line of the failure, what it means and what to do first."""
     if failed:
-        yield "Failed", f"“{failed['line']}” [{failed['evidence']}]: {failed['means']}.", STYLES["abstain"]
+        means = "." if failed.get("certain") else f": {failed['means']}."  # the cause says it already
+        yield "Failed", f"“{failed['line']}” [{failed['evidence']}]{means}", STYLES["abstain"]
         yield "Do", f"{failed['do']}.", ""
 
 

@@ -147,6 +147,28 @@ _MEANT: Final[dict[str, tuple[str, str]]] = {
 }
 
 
+# With one of these nothing is in order, and what else the log tells is what came of it.
+MACHINE: Final = frozenset(
+    ("gpu_error", "fabric_not_ready", "driver_not_visible", "driver_too_old", "gpu_not_there", "gpu_too_old")
+)
+OTHER_ENGINE: Final = "other_engine"
+# What one line settles: the server cannot go on before that is put right, whatever else stands in the log.
+_CERTAIN: Final = MACHINE | {
+    OTHER_ENGINE,
+    "builds_do_not_match",
+    "no_kernel",
+    "port_taken",
+    "access_refused",
+    "path_missing",
+    "weights_broken",
+    "model_not_known",
+    "custom_code",
+    "not_divisible",
+    "rdma_missing",
+    "package_missing",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Failed:
     """A failure line as it stands in the evidence, what it means and what to do first."""
@@ -157,12 +179,10 @@ class Failed:
     means: str
     do: str
 
-
-# With one of these nothing is in order, and what else the log tells is what came of it.
-MACHINE: Final = frozenset(
-    ("gpu_error", "fabric_not_ready", "driver_not_visible", "driver_too_old", "gpu_not_there", "gpu_too_old")
-)
-OTHER_ENGINE: Final = "other_engine"
+    @property
+    def certain(self) -> bool:
+        """Whether the line is the cause itself, though none of the taxonomy: no further look is needed."""
+        return self.kind in _CERTAIN
 
 
 def failed(facts: Facts) -> Failed | None:

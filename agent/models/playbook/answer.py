@@ -71,6 +71,10 @@ def _verdict(case: Case) -> Iterator[str]:
     if weighed.kind == "healthy":
         yield cited(f"Nothing wrong was found; checked: {'; '.join(weighed.checked)}", everything, case)
         return
+    failed = diagnosis.failed(case.facts)
+    if failed is not None and failed.certain:
+        yield cited(f"{failed.means}: “{failed.line}”; {failed.do}", [failed.source], case)
+        return
     named = live[:3]
     if named:
         sources = [source for row in named for source in _sources(row.supporting)]
@@ -86,7 +90,6 @@ def _verdict(case: Case) -> Iterator[str]:
             yield _the_look(case)
     else:
         yield cited("Too little was seen to name a cause", everything, case)
-    failed = diagnosis.failed(case.facts)
     if failed is not None:
         yield cited(f"What failed: “{failed.line}”; {failed.means}; {failed.do}", [failed.source], case)
 

@@ -120,3 +120,20 @@ def test_settings_beside_a_failed_allocation_do_not_tell_its_phase() -> None:
     settings = START.replace("tp_size=8", "tp_size=8, chunked_prefill_size=8192")
     verdict = assess({"complaint": "it died", "evidence": [f"{settings}\ntorch.OutOfMemoryError: CUDA out of memory."]})
     assert (verdict["kind"], verdict["changes"]) == ("abstain", [])
+
+
+@pytest.mark.parametrize(("kind", "line"), LINES)
+def test_a_line_is_the_cause_where_it_settles_what_is_to_be_done(kind: str, line: str) -> None:
+    found = failed(facts(line))
+    told_further = {"gpu_memory", "illegal_access", "kernel_failed", "segfault", "collective_timeout", "exception"}
+    told_further |= {
+        "killed",
+        "disk_full",
+        "open_files",
+        "path_denied",
+        "collective_failed",
+        "peers_missing",
+        "pool_leak",
+    }
+    assert found is not None
+    assert found.certain is (kind not in told_further)
