@@ -28,7 +28,7 @@ from transcripts.lines import VERSION, line_of
 from transcripts.reading import BLOBS, FILE, StoreError, ends, read, regular
 
 BLOB_OVER: Final = 8_192
-HOLDER_TRIES: Final = 40
+HOLDER_TRIES: Final = 200
 HOLDER_PAUSE_S: Final = 0.005
 Json = dict[str, Any]
 
