@@ -167,8 +167,10 @@ def _unavailable(version: str, said: str) -> SourceUnavailable:
     known = re.search(r"from versions: ([^)]*)\)", said)
     versions = [] if known is None else [name.strip() for name in known[1].split(",") if name.strip() != "none"]
     if versions:
-        near = get_close_matches(version, versions, 3, 0.5) or versions[-1:]
-        return SourceUnavailable(f"the package index has no sglang {version} (near: {', '.join(near)}).", ELSEWHERE)
+        line = version.split(".")[:2]  # digits that look alike in another line of releases are another time's
+        near = get_close_matches(version, [one for one in versions if one.split(".")[:2] == line], 3, 0.5)
+        which = f"near: {', '.join(near)}" if near else f"newest: {versions[-1]}"
+        return SourceUnavailable(f"the package index has no sglang {version} ({which}).", ELSEWHERE)
     unreached = _unreached(said)
     if unreached:
         said = f"sglang {version} could not be fetched: the package index is not reached ({unreached})."
