@@ -197,7 +197,8 @@ def test_prune_keeps_what_it_is_told_to(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "told"), [("9.9.9", "newest: 0.5.23"), ("0.5.22", "near: 0.5.23"), ("0.4.77", "near: 0.4.7")]
+    ("version", "told"),
+    [("9.9.9", "newest: 0.5.23"), ("0.5.22", "near: 0.5.2, 0.5.23, 0.5.19"), ("0.4.77", "near: 0.4.7")],
 )
 def test_a_version_that_no_index_has_is_compared_with_its_own_line_of_releases(version: str, told: str) -> None:
     from tools.source.wheel import _unavailable
