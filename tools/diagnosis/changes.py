@@ -125,6 +125,8 @@ def raise_fraction(view: View, why: str, up: float = 0.03) -> Proposal:
         # The pool should be worth the start: a tenth of what the weights leave, at least one per cent of the card.
         to = max(floor + max(0.01, (1 - floor) * 0.25), base + 0.01)
         why = f"{why}; weights need more than {floor:.3f}"
+    else:
+        why = f"{why}; how much is not known, one step: `Load weight end` with its avail mem gives the sum"
     to = round(min(max(to, base + 0.01), max(_CEILING, base + 0.005)), 3 if to > _CEILING - 0.005 else 2)
     if to <= base:
         to = round(base + 0.005, 3)

@@ -121,3 +121,18 @@ def test_a_host_cache_without_hits_is_not_healthy() -> None:
     verdict = assess({"complaint": "hicache brings nothing", "evidence": ["\n".join([start, ready] + [line] * 12)]})
     assert verdict["label"] == "hicache.no_benefit_workload_or_old_io_path"
     assert any("108 of 72,108 tokens" in one["text"] for one in verdict["hypotheses"][0]["supporting"])
+
+
+def test_ranks_beyond_one_machine_name_what_a_second_one_needs() -> None:
+    oom = "[2026-11-02 02:00:00] weight_loader: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.00 GiB. GPU 1 has a total capacity of 79.1 GiB of which 0.20 GiB is free"  # noqa: E501
+    for tp, told in ((8, True), (2, False)):
+        verdict = assess({"complaint": "dies at load", "launch_args": f"--tp {tp}", "evidence": [oom]})
+        change = verdict["changes"][0]
+        assert (change["flag"], change["to"]) == ("--tp-size", 2 * tp)
+        assert ("--dist-init-addr" in change["why"]) is told
+
+
+def test_a_step_of_the_fraction_that_rests_on_no_sum_says_so() -> None:
+    line = "RuntimeError: Not enough memory. Please try to increase --mem-fraction-static."
+    given = {"complaint": "it does not start", "launch_args": "--mem-fraction-static 0.6", "evidence": [line]}
+    assert "how much is not known" in assess(given)["changes"][0]["why"]

@@ -20,7 +20,7 @@ from tools.diagnosis.clues import (
     when,
 )
 from tools.diagnosis.conditions import DRAFT, OOM_ANYWHERE, OOM_SAID, VISION_FRAME
-from tools.diagnosis.model import Actions, Question
+from tools.diagnosis.model import Actions, Proposal, Question
 from tools.diagnosis.view import View
 
 
@@ -42,18 +42,25 @@ def _window_closed(view: View) -> Seen | None:
     return Seen(f"{low:g} is too low, {high:g} too high", view.sources("fraction_tried"))
 
 
+_NODE = 8  # GPUs of one machine, where their number was not seen
+
+
+def _more_gpus(view: View, why: str) -> Proposal:
+    """Twice the ranks; where one machine has fewer GPUs, with what a second one needs."""
+    ranks, here = int((view.value("--tp-size") or 1) * 2), int(view.number("gpu_count") or _NODE)
+    if ranks > here * (view.value("--nnodes") or 1):
+        nodes = -(-ranks // here)
+        why = (
+            f"{why}; {ranks} are more than the {here} of one machine: that is --nnodes {nodes}, with --node-rank and "
+            "--dist-init-addr on each, or larger cards"
+        )
+    return step(view, "set", "--tp-size", ranks, why, unit="GPUs")
+
+
 def _raise_for_weights(view: View) -> Actions:
     if _window_closed(view):
-        tp = view.value("--tp-size") or 1
         return plan(
-            step(
-                view,
-                "set",
-                "--tp-size",
-                int(tp * 2),
-                "no fraction fits: weights and graphs fill the card; share them over more GPUs",
-                unit="GPUs",
-            ),
+            _more_gpus(view, "no fraction fits: weights and graphs fill the card; share them over more GPUs"),
             never=(
                 ("set", FRACTION, "the window between too low and too high is closed"),
                 ("raise", "--max-running-requests", "it takes more of what is missing"),
@@ -128,16 +135,8 @@ def _warmup(view: View) -> Actions:
 
 
 def _not_fit(view: View) -> Actions:
-    tp = view.value("--tp-size") or 1
     return plan(
-        step(
-            view,
-            "set",
-            "--tp-size",
-            int(tp * 2),
-            "weights are shared over more GPUs; no memory flag applies before they are loaded",
-            unit="GPUs",
-        ),
+        _more_gpus(view, "weights are shared over more GPUs; no memory flag applies before they are loaded"),
         never=(
             ("set", FRACTION, "it plays no part before the weights are loaded"),
             ("raise", FRACTION, "it plays no part before the weights are loaded"),
