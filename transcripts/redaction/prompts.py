@@ -54,6 +54,7 @@ _ROLE_BEFORE: Final = re.compile(
     r"\brole[\"']?[ \t]*[:=][ \t]*[\"']?(?:user|system|assistant|tool|developer)\b[\"']?,?\s*$"
 )
 _PLAIN: Final = re.compile(r"[ \t]*:[ \t]+(?P<v>[^\s\"'«\[{|>][^\n}\]]*)")
+_KEY_ENDS: Final = re.compile(r"\\*[\"'][ \t]*:")
 
 
 def prompts(text: str, lower: str, start: int, end: int) -> Iterator[Found]:
@@ -66,6 +67,8 @@ def prompts(text: str, lower: str, start: int, end: int) -> Iterator[Found]:
         found = next(filter(None, (pattern.match(text, high, end) for pattern in _PROMPT_VALUES)), None)
         if found is None and name == "content" and _ROLE_BEFORE.search(text, max(0, low - 60), low):
             found = _PLAIN.match(text, high, end)
+        if found and found["v"].lower() in _PROMPT_NAMES and _KEY_ENDS.match(text, found.end("v")):
+            continue  # a key behind a label: what was written stands behind the key
         if found and found["v"] and not re.fullmatch(r"«.*|<[^<>\s]{1,40}>|\[\s*\]?|None|auto", found["v"]):
             covered = found.end("v")
             yield Found(*found.span("v"), f"prompt:{slug(name)}", False)

@@ -368,3 +368,10 @@ def test_a_secret_among_the_words_of_a_running_command_is_masked(parted: str) ->
         assert "abcdefgh" not in out, cut
         assert "qwertz" not in out, cut
         assert out.endswith(parted.join(("--tp", "8", "")))
+
+
+def test_a_key_behind_a_label_is_no_value_and_what_stands_behind_it_is() -> None:
+    for line in ('the text: "input": "my secret"', 'prompt: "text" : "my secret"', "content: 'messages': 'my secret'"):
+        text = Redactor().redact(line)
+        assert "my secret" not in text
+        assert "«prompt:" in text
