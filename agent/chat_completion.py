@@ -11,6 +11,7 @@ from prompt_toolkit.document import Document
 
 from agent.chat import Chat
 from agent.chat_commands import COMMANDS
+from transcripts.paths import at_home
 from transcripts.store import Store
 
 SESSIONS_OFFERED = 50
@@ -65,7 +66,7 @@ class Words(Completer):
 def configured_hosts(path: Path = Path("~/.ssh/config")) -> list[str]:
     """The names that an SSH configuration gives, without its patterns; none where it cannot be read."""
     try:
-        lines = path.expanduser().read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = at_home(path).read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return []
     words = [line.split() for line in lines if line.strip().lower().startswith("host ")]

@@ -107,7 +107,9 @@ def main() -> NoReturn:
         error.show()
         _leave(2)
     except ScoutError as error:
-        click.echo(f"sglscout: {error}", err=True)
+        from agent.views.words import visible
+
+        click.echo(f"sglscout: {' '.join(visible(str(error)).split())}", err=True)
         _leave(error.exit_code)
     except KeyboardInterrupt:
         click.echo("sglscout: interrupted.", err=True)

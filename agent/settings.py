@@ -12,11 +12,13 @@ from __future__ import annotations
 import os
 import tomllib
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from transcripts.errors import UsageError
+from transcripts.paths import at_home
 
 if TYPE_CHECKING:
     from transcripts.records import Limits
@@ -91,7 +93,10 @@ def load_home() -> Path:
 def _folder(variable: str, kind: str) -> Path:
     given = os.environ.get(variable)
     if given:
-        return Path(given).expanduser()
+        folder = at_home(given)
+        if str(folder).startswith("~"):
+            raise UsageError(f"{variable}: there is no home folder {folder.parts[0]!r}.", "Give a whole path.")
+        return folder
     import platformdirs
 
     folders = platformdirs.PlatformDirs("sglscout", appauthor=False)
@@ -100,18 +105,18 @@ def _folder(variable: str, kind: str) -> Path:
 
 def _config(path: Path) -> dict[str, str]:
     try:
-        text = path.read_text()
+        text = path.read_bytes() if path.is_file() else b""
     except OSError:
         return {}
     try:
-        values = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        values = tomllib.loads(text.decode())
+    except (ValueError, RecursionError) as error:  # TOML, UTF-8, or a number past every measure
         raise UsageError(f"{path} is not valid TOML: {error}.", "Mend it or remove it.") from error
     wrong = [
         key
         for key, value in values.items()
         if not (key in TEXTS and isinstance(value, str))
-        and not (key in MONEY and isinstance(value, int | float) and not isinstance(value, bool) and value >= 0)
+        and not (key in MONEY and isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < inf)
     ]
     if wrong:
         known = f"{', '.join(TEXTS)}, each a string; {', '.join(MONEY)}, each a number of 0 or more"

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from typing import Final
 
 _ALPHABET: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-_FORM: Final = re.compile(f"ses_[{_ALPHABET}]*")
 _TIME_LETTERS: Final = 10
 _RANDOM_LETTERS: Final = 6
+_FORM: Final = re.compile(f"ses_[{_ALPHABET}]{{0,{_TIME_LETTERS + _RANDOM_LETTERS}}}")
 
 
 def new_id() -> str:

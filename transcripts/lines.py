@@ -7,6 +7,7 @@ import zlib
 from typing import Any, Final
 
 VERSION: Final = 1
+MOST: Final = 1 << 53  # records of a transcript
 Json = dict[str, Any]
 
 
@@ -32,4 +33,6 @@ def record_of(line: bytes) -> tuple[Json | None, str]:
         return None, "not a record"
     if not all(isinstance(record[key], kind) for key, kind in (("v", int), ("seq", int), ("at", str), ("type", str))):
         return None, "not a record"
+    if not 0 < record["seq"] < MOST:
+        return None, "its number is none"
     return record, ""

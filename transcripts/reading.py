@@ -108,8 +108,8 @@ def read(folder: Path) -> Contents:
         reading.line(data[offset:end])
         offset = end + 1
     reading.end()
-    if not reading.records or reading.records[0]["type"] != "opened":
-        first = reading.records[0] if reading.records else {"type": DAMAGED, "text": "it is empty"}
+    first = reading.records[0] if reading.records else {"type": DAMAGED, "text": "it is empty"}
+    if not _opens(first):
         what = first["text"] if first["type"] == DAMAGED else f"it begins with {first['type']!r}"
         raise UnreadableError(f"{folder.name} cannot be opened: {what}.", _put_back(folder))
     return Contents(tuple(reading.records), reading.due, offset, data[offset:])
@@ -126,10 +126,15 @@ def ends(folder: Path) -> tuple[Json, list[Json]]:
             lines = file.read().splitlines()
     except OSError as error:
         raise StoreError(f"{folder} cannot be read: {error.strerror}.", "Check its owner and mode.") from error
-    if first is None or first["type"] != "opened" or first["seq"] != 1:
+    if first is None or not _opens(first) or first["seq"] != 1:
         raise UnreadableError(f"{folder.name} cannot be opened: its first record is damaged.", _put_back(folder))
     last = [record for line in lines for record, _ in [record_of(line)] if record is not None]
     return _with_blob(folder, first)[0], last or [first]
+
+
+def _opens(record: Json) -> bool:
+    """Whether a transcript can begin with it."""
+    return record["type"] == "opened" and "role" in record
 
 
 def regular(path: Path, flags: int) -> int:
@@ -160,9 +165,13 @@ def _with_blob(folder: Path, record: Json) -> tuple[Json, str]:
     except OSError as error:
         lost = "gone" if isinstance(error, FileNotFoundError) else f"not readable ({error.strerror})"
         return {**record, "text": f"(the stored text is {lost})"}, f"{lost} (file {name})"
+    damaged = {**record, "text": "(the stored text is damaged)"}, f"damaged and was set aside (file {name})"
     if hashlib.sha256(data).hexdigest() != name:
-        return {**record, "text": "(the stored text is damaged)"}, f"damaged and was set aside (file {name})"
-    return {**record, "text": data.decode("utf-8", "surrogatepass")}, ""
+        return damaged
+    try:
+        return {**record, "text": data.decode("utf-8", "surrogatepass")}, ""
+    except UnicodeDecodeError:  # no text of ours, whatever its checksum
+        return damaged
 
 
 def _put_back(folder: Path) -> str:

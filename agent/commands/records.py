@@ -35,7 +35,10 @@ def read(identity: str) -> tuple[list[Json], list[Record]]:
 
 def is_file(identity: str) -> bool:
     """Whether what stands for an id is a file."""
-    return not identity.startswith("ses_") and Path(identity).is_file()
+    try:
+        return not identity.startswith("ses_") and Path(identity).is_file()
+    except OSError:  # too long for a name
+        return False
 
 
 def warn_of_damage(identity: str, damage: list[str]) -> None:

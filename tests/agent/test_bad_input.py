@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from agent.settings import load_home
 from tests.agent.test_demo import _altered
 from tests.program import Done, sglscout
 from tests.sshd import free_port, sshd
+from transcripts.errors import UsageError
 
 ME = getpass.getuser()
 
@@ -38,6 +40,9 @@ def _one_line(done: Done, code: int, *words: str) -> None:
         (["resume", "ses_0123456789ABCDEF"], 2, "no session or task has the id"),
         (["resume", "../etc/passwd"], 2, "no session or task"),
         (["show", "x"], 2, "no session or task"),
+        (["show", "x" * 300], 2, "no session or task"),
+        (["resume", "ses_" + "A" * 5000], 2, "no session or task"),
+        (["writeup", "a\n\u202eb"], 2, "u202e"),
         (["writeup", "ses_0123456789ABCDEF"], 2, "no session or task"),
         (["demo", "nowhere"], 2, "There are: slots"),
         (["collect"], 2, "needs --host"),
@@ -164,3 +169,17 @@ def test_a_config_nested_without_end_is_no_bug_and_a_port_is_a_port(tmp_path: Pa
     config.write_text("[" * 100_000)
     _one_line(sglscout(tmp_path, "plan", "--config", str(config), "--gpus", "8x80"), 2, "cannot be read as JSON")
     assert sglscout(tmp_path, "policy", "ls", "--port", "65536").exit == 2
+
+
+@pytest.mark.parametrize(
+    "config", [b"\xff", b"max_cost = inf\nprice_in = 1\n", b"max_cost = " + b"9" * 5000, b"[" * 100_000]
+)
+def test_a_configuration_that_is_none_is_named(tmp_path: Path, config: bytes) -> None:
+    (tmp_path / "config.toml").write_bytes(config)
+    _one_line(sglscout(tmp_path, "doctor"), 2, "config.toml")
+
+
+def test_a_home_of_nobody_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SGLSCOUT_HOME", "~nobody-here/x")
+    with pytest.raises(UsageError, match="SGLSCOUT_HOME: there is no home folder '~nobody-here'"):
+        load_home()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import random
@@ -60,6 +61,24 @@ def test_large_text_lives_in_a_blob_and_comes_back(tmp_path: Path) -> None:
     (blob,) = (_path(store, identity).parent / "blobs").iterdir()
     blob.write_text("changed")
     assert store.read(identity)[-2]["text"] == "(the stored text is damaged)"
+
+
+def test_what_has_a_right_checksum_and_is_none_of_ours_is_not_believed(tmp_path: Path) -> None:
+    store, identity = _filled(tmp_path)
+    path, data = _path(store, identity), b"\xff"
+    name = hashlib.sha256(data).hexdigest()
+    (path.parent / "blobs").mkdir(exist_ok=True)
+    (path.parent / "blobs" / name).write_bytes(data)
+    whole = path.read_bytes()
+    rest = {"v": VERSION, "at": "2026-02-10T03:20:00Z", "type": "note"}
+    path.write_bytes(whole + line_of({**rest, "seq": 7, "text": "", "blob": name}))
+    assert store.read(identity)[6]["text"] == "(the stored text is damaged)"
+    path.write_bytes(whole + line_of({**rest, "seq": 10**400, "text": "x"}))
+    assert len(str(store.read(identity)[6:])) < 400
+    path.write_bytes(line_of({**rest, "seq": 1, "type": "opened", "id": identity}))
+    with pytest.raises(UnreadableError):
+        store.read(identity)
+    assert list(store.heads()) == []
 
 
 def test_cut_at_every_byte_opens_and_keeps_every_whole_line(tmp_path: Path) -> None:

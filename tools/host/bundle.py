@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import AsyncGenerator, Iterable
 from pathlib import Path
 from typing import Final
@@ -23,6 +22,7 @@ MANIFEST: Final = "manifest.json"
 PASTED: Final = "pasted"
 _PROBES: Final = frozenset({probe.name for probe in STANDARD} | {DISCOVERY, COST, PASTED})
 _LONGEST_NAME: Final = 200
+_LONGEST_SECONDS: Final = 1e6
 _GIVE: Final = "Give a bundle, a log file in UTF-8, or a folder of them."
 
 
@@ -93,7 +93,7 @@ def _observation(host: str, row: dict[str, object], members: dict[str, bytes]) -
         exit_status if isinstance(exit_status, int) else None,
         data.decode("utf-8", "replace"),
         bool(row.get("truncated")),
-        float(seconds) if isinstance(seconds, (int, float)) and math.isfinite(seconds) else 0.0,
+        float(seconds) if isinstance(seconds, (int, float)) and 0 <= seconds < _LONGEST_SECONDS else 0.0,
         str(row.get("problem", ""))[:_LONGEST_NAME],
     )
 

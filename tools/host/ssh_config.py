@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from transcripts.errors import UsageError
+from transcripts.paths import at_home
 
 _TARGET = re.compile(
     r"^(?:(?P<user>[A-Za-z0-9._-]+)@)?(?P<host>\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9._-]+)(?::(?P<port>\d+))?$"
@@ -52,11 +53,9 @@ def resolve(target: str, options: SshOptions) -> Route:
     values = _configured(host, found["user"], options)
     port = options.port or int(found["port"] or values.get("port", ["22"])[0])
     known = options.known_hosts or tuple(
-        Path(name).expanduser()
-        for key in ("userknownhostsfile", "globalknownhostsfile")
-        for name in values.get(key, [])
+        at_home(name) for key in ("userknownhostsfile", "globalknownhostsfile") for name in values.get(key, [])
     )
-    keys = options.key_files or tuple(Path(name).expanduser() for name in values.get("identityfile", []))
+    keys = options.key_files or tuple(at_home(name) for name in values.get("identityfile", []))
     jump = values.get("proxyjump", ["none"])[0]
     address = values.get("hostname", [host])[0]
     if jump == "none" and values.get("proxycommand", ["none"])[0] != "none":
@@ -73,7 +72,7 @@ def resolve(target: str, options: SshOptions) -> Route:
         jumps=() if jump == "none" else tuple(jump.split(",")),
         agent=options.key_files is None and values.get("identitiesonly", ["no"])[0] != "yes",
         known_as=tuple(dict.fromkeys(values.get("hostkeyalias", [address, host]))),
-        certificates=tuple(Path(name).expanduser() for name in values.get("certificatefile", [])),
+        certificates=tuple(at_home(name) for name in values.get("certificatefile", [])),
     )
 
 

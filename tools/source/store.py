@@ -25,6 +25,7 @@ from tools.source import wheel
 from tools.source.errors import SourceUnavailable
 from tools.source.tree import PACKAGE, Entry, Manifest, build, load_manifest, walk
 from transcripts.errors import UsageError
+from transcripts.paths import at_home
 
 Origin = Literal["wheel", "host", "path"]
 Progress = Callable[[str, int, int | None], None]
@@ -84,7 +85,7 @@ class TreeStore:
 
     def local(self, path: Path, version: str = "") -> Placed:
         """The tree at a path: a checkout, an installed package, the folder with srt/ in it, or a wheel file."""
-        path = path.expanduser()
+        path = at_home(path)
         if path.is_file() and path.suffix == ".whl":
             return self._take(wheel.entries(path), version or wheel.wheel_version(path), "path")
         root = package_root(path)

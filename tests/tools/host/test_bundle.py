@@ -206,11 +206,12 @@ def test_a_linked_manifest_brings_nothing_in(bundle: Path, tmp_path: Path) -> No
         _read(folder)
 
 
-def test_a_manifest_cannot_speak_for_the_operator(bundle: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("seconds", [float("nan"), float("inf"), -1.0, 10**400, "soon"])
+def test_a_manifest_cannot_speak_for_the_operator(bundle: Path, tmp_path: Path, seconds: object) -> None:
     with tarfile.open(bundle) as archive:
         manifest = json.loads(archive.extractfile(f"sglscout/{MANIFEST}").read())  # type: ignore[union-attr]
     manifest["evidence"][0]["probe"] = "complaint"
-    manifest["evidence"][0]["seconds"] = float("nan")
+    manifest["evidence"][0]["seconds"] = seconds
     changed = _changed(bundle, tmp_path / "changed.tar.gz", {MANIFEST: json.dumps(manifest).encode()})
     first = _all(changed)[0]
     assert (first.probe, first.seconds) == ("pasted", 0.0)
