@@ -284,11 +284,11 @@ def _with_damage(text: str, damage: list[str]) -> str:
 
 def exit_code(session: Session) -> int:
     """0 when a cause was named, by its failure as well, or the server found healthy; 3 when the case is undecided."""
-    from tools import diagnosis
-
     weighed = session.case.weighed
     if weighed is None or weighed.kind in ("cause", "healthy"):
         return 3 if weighed is None else 0
+    from tools import diagnosis  # here, since a turn without a tool needs none
+
     failure = diagnosis.failed(session.case.facts)
     return 0 if failure is not None and failure.certain else 3
 
