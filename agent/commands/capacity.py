@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agent.commands.options import one_host
+from agent.views.words import visible
 from transcripts.errors import Inconclusive, UsageError
 
 if TYPE_CHECKING:
@@ -161,7 +162,7 @@ def _print(found: Report, everything: bool, explain: bool, svg_path: Path | None
 
     width = min(max(console().width, NARROWEST), WIDEST)
     for line in found.text(everything, explain, width):
-        click.echo(line)
+        click.echo(visible(line))
 
 
 def _mix(text: str | None) -> Mix | None:
@@ -233,7 +234,7 @@ def eval_kv(file: Path, as_json: bool) -> int:
         raise UsageError(f"{file} has no rows.", "Give a file of observed starts.")
     found = score(rows)
     for row in found["unread"]:
-        click.echo(f"{row}: a figure cannot be read; what it tests is left out.", err=True)
+        click.echo(f"{visible(row)}: a figure cannot be read; what it tests is left out.", err=True)
     if as_json:
         click.echo(json.dumps(found))
         return 0

@@ -11,6 +11,7 @@ import click
 
 from agent.commands.options import exclusive
 from agent.settings import FROM_HOST, PLAYBOOK, load_settings
+from agent.views.words import visible
 from transcripts.errors import UsageError
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def _told(cases: list[Json]) -> Iterator[Json]:
     """The cases, and on a terminal which of them is at hand: with a model each takes minutes."""
     for number, case in enumerate(cases, 1):
         if sys.stderr.isatty():
-            click.echo(f"{number} of {len(cases)}: {case['id']}", err=True)
+            click.echo(f"{number} of {len(cases)}: {visible(case['id'])}", err=True)
         yield case
 
 
@@ -89,7 +90,7 @@ def _table(scored: dict[str, Any]) -> None:
         mark = "ok " if row["solved"] else "   "
         said = row["got"]["label"] if row["got"]["kind"] == "cause" else f"({row['got']['kind']}) {row['got']['label']}"
         harm = "  HARM" if row["harmed"] else ""
-        click.echo(f"{mark} {row['id'][:44]:44} want {row['want']['label']:44} got {said}{harm}")
+        click.echo(f"{mark} {visible(row['id'])[:44]:44} want {row['want']['label']:44} got {said}{harm}")
     shares = ("solved", "family", "leaf", "helped", "harmed", "abstained")
     for title, part in (("all", scored), ("without low", scored["without_low"])):
         click.echo(f"{title} ({part['n']}): " + ", ".join(f"{key} {part[key]:.1%}" for key in shares))

@@ -52,6 +52,13 @@ def test_plan_as_text_with_its_sums_and_a_picture(model: Path) -> None:
     assert picture.read_text().startswith("<svg")
 
 
+def test_a_hostile_name_in_a_config_moves_no_cursor(model: Path) -> None:
+    (model / "config.json").write_text(json.dumps(KIMI | {"architectures": ["\x1b[31mEvil\u202e"], "model_type": "x"}))
+    done = RUN.invoke(plan, ["--config", str(model), "--gpus", "8x96", "--all"], catch_exceptions=False)
+    assert "Evil" in done.stdout
+    assert not set("\x1b\u202e") & set(done.stdout)
+
+
 def test_text_fits_the_terminal_and_says_what_was_assumed(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     words = ["--config", str(model), "--gpus", "8x96", "--explain", "--all", "--mix", "1500:1000"]
