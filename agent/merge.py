@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from agent import sums
 from agent.case import Case
-from agent.views.words import amount
+from agent.views.words import amount, plural
 from tools import capacity
 from transcripts.facts import Facts
 from transcripts.records import Compared, Finding
@@ -52,6 +52,7 @@ _FELT: Final = {
         "a hit rate that stays high as traffic grows, or prompts that share nothing",
     ),
 }
+_FLAG: Final = re.compile(r"--[a-z][a-z0-9-]+")
 _ASKS_FOR_HOST_RAM: Final = re.compile(
     r"\bram\b|off-?load|host memory|cpu memory|hi-?cache|hierarchical", re.IGNORECASE
 )
@@ -62,6 +63,9 @@ def compare(case: Case) -> Compared:
     facts = case.facts
     arithmetic: list[Json] = []
     options = [*_levers(facts), *_hicache(case, arithmetic), *_found(case)]
+    version = facts.text("version")
+    for option in options:
+        option["maturity"] = _maturity(option, version)
     budget = capacity.gpu_budget(facts)
     arithmetic += [sums.row(entry) for entry in budget.sums]
     slots = capacity.slots_for(facts)
@@ -93,7 +97,7 @@ def compared_text(compared: Compared) -> str:
         parts += [f"running {option['running_factor']:.2f}x"] if option.get("running_factor") is not None else []
         parts += [f"{amount(option['host_gb'])} GB of host RAM"] if option.get("host_gb") else []
         parts += ["does not fit"] if option.get("fits") is False else []
-        parts += [option[key] for key in ("risk", "why_not") if option.get(key)]
+        parts += [option[key] for key in ("risk", "why_not", "maturity") if option.get(key)]
         lines.append(f"- {'; '.join(parts)} [{', '.join(option.get('evidence', ()))}]")
     lines += [f"- {row['name']} = {amount(row['value'])} {row['unit']} ({row['grade']})" for row in compared.arithmetic]
     lines += [f"contradiction: {text}" for text in compared.contradictions]
@@ -166,6 +170,7 @@ def _hicache_row(budget: capacity.HostBudget, cited: list[str], running: float |
         "own_check_passes": budget.own_check_passes,
         "largest_ratio": budget.largest_ratio,
         "says": hicache_says(budget),
+        "changes": [[HICACHE, None, "true"], ["--hicache-ratio", None, f"{budget.ratio:g}"]],
         "answers": answers,
         "evidence": [*sources, *cited[:4]],
         "grade": _weakest(budget.sums),
@@ -181,6 +186,18 @@ def _felt(flags: Iterable[str]) -> Json:
     """By the flag that an option is about, its first; those behind it only use the room that it makes."""
     latency, would_change = next((_FELT[flag] for flag in flags if flag in _FELT), ("", ""))
     return {"latency": latency, "would_change": would_change}
+
+
+def _maturity(option: Json, version: str) -> str:
+    """How long the releases have listed every flag of an option; empty where the version or a flag is not known."""
+    from tools.source.released import since
+
+    flags = [flag for flag, *_ in option.get("changes", ())] or _FLAG.findall(option["name"])
+    found = [since(flag, version) for flag in flags] if version else []
+    if not found or not all(count for _, count in found):
+        return ""
+    first, count = min(found, key=lambda each: each[1])
+    return f"listed since {first}, in {plural(count, 'release')} known up to {version}"
 
 
 HICACHE_FLAGS = 2

@@ -58,6 +58,17 @@ def listing(option: str) -> str:
     return ", ".join(" to ".join(dict.fromkeys((each[0], each[-1]))) for each in stretches)
 
 
+def since(option: str, version: str) -> tuple[str, int]:
+    """The first of the releases that all list the option up to that version, and how many they are; empty for none."""
+    upto = [one for one in every() if version_key(one.version) <= version_key(version)]
+    count = 0
+    for one in reversed(upto):
+        if (found := one.find(option)) is None or option not in found.names:
+            break
+        count += 1
+    return (upto[-count].version, count) if count else ("", 0)
+
+
 @cache
 def around(version: str) -> FlagCatalogue:
     """What is known of a version whose catalogue does not ship; of an unknown one for an empty `version`.

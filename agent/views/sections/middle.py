@@ -186,6 +186,13 @@ def options(document: Json) -> Iterator[Block]:
     if decisive:
         yield Paragraph("What would rank them otherwise:")
         yield Items(tuple(cited(sentence(line)) for line in decisive))
+    ages: dict[str, list[str]] = {}
+    for option in [*single, *(each for each in document["options"] if each.get("does"))]:
+        if option.get("maturity"):
+            ages.setdefault(option["maturity"], []).append(option["name"])
+    if ages:
+        yield Paragraph("How long the releases have had them, by the lists of options that sglscout knows:")
+        yield Items(tuple(cited(sentence(f"{'; '.join(names)}: {age}")) for age, names in ages.items()))
     yield Picture("host")
     told = {option["name"]: option.get("evidence", ()) for option in document["options"]}
     lines = told_options(document["options"])

@@ -360,3 +360,8 @@ def test_options_stand_on_the_same_measures_and_say_what_would_rank_them_otherwi
     assert {row[sums] for row in table.rows} <= {"observed", "derived", "estimated"}
     told = next(block for block in blocks if isinstance(block, Items))
     assert any(item.text.startswith("HiCache: a hit rate that stays high") for item in told.items)
+    ages = [
+        item.text for block in blocks if isinstance(block, Items) for item in block.items if "listed since" in item.text
+    ]
+    assert any("FP8 KV cache" in text and "since 0.4.6, in 5 releases known up to 0.5.9" in text for text in ages)
+    assert any(text.startswith("--kt-weight-path: listed since 0.5.6") for text in ages)

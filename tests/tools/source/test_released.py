@@ -7,7 +7,7 @@ import pytest
 from tests.tools.source.trees import VERSIONS, tree
 from tools.source.check import check
 from tools.source.launch import parse_launch
-from tools.source.released import catalogue_of, every, listing, versions
+from tools.source.released import catalogue_of, every, listing, since, versions
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -38,3 +38,12 @@ def test_an_option_is_told_in_the_releases_that_list_it_and_no_other() -> None:
     assert listing("--tp-size") == f"{shipped[0]} to {shipped[-1]}"
     assert not listing("--cuda-graph-max-bs").endswith("0.5.23")
     assert listing("--no-such-option") == ""
+
+
+def test_how_long_an_option_has_been_listed_up_to_a_version() -> None:
+    assert since("--hicache-ratio", "0.5.9")[0] == versions()[0]
+    assert since("--hicache-ratio", "0.4.6") == (versions()[0], 1)
+    newest = since("--prefill-decode-interval", versions()[-1])
+    assert newest[0] != versions()[0]
+    assert since("--prefill-decode-interval", "0.5.9") == ("", 0), "it came later"
+    assert since("--enable-nothing", "0.5.9") == ("", 0)
