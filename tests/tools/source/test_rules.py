@@ -50,33 +50,21 @@ def test_rules_are_found_where_a_value_ends_up(version: str, flag: str, kind: st
 
 @pytest.mark.parametrize(
     ("version", "flag", "kind", "words", "path"),
-    [  # a view of the record, an attribute asked for by its name, what a hook adds to its overrides
+    [
+        # a view of the record, an attribute asked for by its name, what a hook adds to its overrides
         ("0.5.16", "mem-fraction-static", "override", "'aiter' and model_config.context_len > 8192", "server_args"),
         ("0.5.16", "attention-backend", "assert", "not supported with Flex Attention", "server_args"),
         ("0.5.16", "disable-radix-cache", "override", "attention_backend == 'dual_chunk_flash_attn'", "server_args"),
         ("0.5.23", "tp-size", "raise", "tp_size != 1 or pp_size != 1 or dp_size != 1", "arg_groups/validation_hook"),
         ("0.5.23", "page-size", "override", "page_size = 128", "arg_groups/model_overrides/minimax_m3"),
-    ],
-)
-def test_a_value_is_known_however_the_record_is_asked(
-    version: str, flag: str, kind: str, words: str, path: str
-) -> None:
-    rules = [rule for rule in tree(version).rules(flag) if (rule.kind, rule.path) == (kind, f"srt/{path}.py")]
-    (found, *_) = [rule for rule in rules if words in f"{rule.condition} {rule.effect}"]
-    assert flag.replace("-", "_") in found.flags
-    assert tree(version).check_citation(found.path, found.line, found.quote)
-
-
-@pytest.mark.parametrize(
-    ("version", "flag", "kind", "words", "path"),
-    [  # a plain function, an attribute that a base's constructor fills, an attribute set under the flag's own condition
+        # a plain function, an attribute that a base's constructor fills, one that is set under the flag's own condition
         ("0.5.16", "kv-cache-dtype", "raise", "torch.float4_e2m1fn_x2 support", "mem_cache/kv_cache_dtype"),
         ("0.5.16", "kv-cache-dtype", "override", "kv_cache_dtype = torch.float8_e5m2", "mem_cache/kv_cache_dtype"),
         ("0.5.9", "page-size", "assert", "self.page_size == 64", "mem_cache/memory_pool"),
         ("0.5.9", "kv-cache-dtype", "override", "kv_cache_dtype = torch.bfloat16", "model_executor/model_runner"),
     ],
 )
-def test_a_value_is_followed_into_what_it_is_handed_to(
+def test_a_value_is_known_however_it_is_asked_for_or_handed_on(
     version: str, flag: str, kind: str, words: str, path: str
 ) -> None:
     rules = [rule for rule in tree(version).rules(flag) if (rule.kind, rule.path) == (kind, f"srt/{path}.py")]
