@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from agent import sums
 from agent.case import Case
-from agent.views.words import amount, plural
+from agent.views.words import FLAG, HICACHE, amount, plural
 from tools import capacity
 from transcripts.facts import Facts
 from transcripts.records import Compared, Finding
@@ -21,7 +21,6 @@ Json = dict[str, Any]
 RATIO_ASKED: Final = 4.0
 # Weakest last: an option is known as well as the weakest of its sums.
 _GRADES: Final = ("observed", "derived", "estimated", "claimed")
-HICACHE: Final = "--enable-hierarchical-cache"
 # What an option does to the time to the first token and between tokens, and what would rank it otherwise. No figure is
 # promised: that is for a test under the operator's own load.
 _FELT: Final = {
@@ -52,7 +51,6 @@ _FELT: Final = {
         "a hit rate that stays high as traffic grows, or prompts that share nothing",
     ),
 }
-_FLAG: Final = re.compile(r"--[a-z][a-z0-9-]+")
 _ASKS_FOR_HOST_RAM: Final = re.compile(
     r"\bram\b|off-?load|host memory|cpu memory|hi-?cache|hierarchical", re.IGNORECASE
 )
@@ -192,7 +190,7 @@ def _maturity(option: Json, version: str) -> str:
     """How long the releases have listed every flag of an option; empty where the version or a flag is not known."""
     from tools.source.released import since
 
-    flags = [flag for flag, *_ in option.get("changes", ())] or _FLAG.findall(option["name"])
+    flags = [flag for flag, *_ in option.get("changes", ())] or FLAG.findall(option["name"])
     found = [since(flag, version) for flag in flags] if version else []
     if not found or not all(count for _, count in found):
         return ""

@@ -15,7 +15,6 @@ from transcripts.facts import Facts
 COMBINED_TOLD: Final = 4
 SINGLE_TOLD: Final = 9
 ROOMY: Final = 0.92  # of the pool
-GB: Final = 1e9
 
 
 def calculated(facts: Facts, what: str, value: float | None, answers: float | None = None) -> str:
@@ -51,7 +50,7 @@ def _size(facts: Facts, value: float | None) -> str:
 
 def _ram_for_it(facts: Facts, value: float | None) -> str:
     """The largest ratio within so many GB of host RAM, which the operator gives it."""
-    largest = capacity.largest_ratio_within(facts, (value or 0.0) * GB)
+    largest = capacity.largest_ratio_within(facts, (value or 0.0) * capacity.GB)
     if not isinstance(largest, float):
         return f"That cannot be worked out yet. Missing: {sums.lacking(largest)}"
     smallest = capacity.host_budget(facts, ratio=1.0)
@@ -68,10 +67,9 @@ def _ram_kept(facts: Facts, value: float | None) -> str:
     budget = capacity.host_budget(facts, ratio=1.0)
     if not isinstance(budget, capacity.HostBudget):
         return f"That cannot be worked out yet. Missing: {sums.lacking(budget)}"
-    left = max(0.0, budget.limit_bytes / GB - (value or 0.0))
-    told = (
-        f"{amount(budget.limit_bytes / GB)} GB may be taken ({budget.limit_from}); less {amount(value)} GB, {left:.1f}"
-    )
+    allowed = budget.limit_bytes / capacity.GB
+    left = max(0.0, allowed - (value or 0.0))
+    told = f"{amount(allowed)} GB may be taken ({budget.limit_from}); less {amount(value)} GB, {left:.1f}"
     return f"{told} GB are left for it [{_sources(budget.sums)}].\n{_ram_for_it(facts, left)}"
 
 

@@ -11,6 +11,7 @@ from agent.views import layout, tables
 from agent.views.first import VERDICTS, anew, first_screen
 from agent.views.layout import Line, Page, columned, item, paragraph
 from agent.views.layout import table as table
+from agent.views.weighed import facts_weighed, looks_weighed
 from agent.views.words import change_line, checked, fewer, plural, sentence, typed, with_sources
 
 if TYPE_CHECKING:
@@ -309,11 +310,9 @@ def _arithmetic(document: Json, width: int, whole: bool) -> list[Line]:
 
 def _looked(document: Json, width: int, _whole: bool) -> list[Line]:
     """What was asked of the host and of the source, and what came of it."""
-    looked = document["evidence"][: document["evidence_weighed"]]
-    seen = [each for each in looked if not each["problem"]]
-    lost = [each for each in looked if each["problem"] not in ("", "skipped", "missing")]
-    facts = document["facts_weighed"] or len(document["facts"])
-    text = f"{plural(len(seen), 'look')} brought evidence, {plural(facts, 'fact')} were read"
+    seen, lost = looks_weighed(document)
+    facts = facts_weighed(document)
+    text = f"{plural(len(seen), 'look')} brought evidence, {plural(len(facts), 'fact')} were read"
     text += "".join(f"; {each['probe']}: {each['problem']}" for each in lost)
     lines = paragraph(text, width, 2, 2)
     if document["target"]["source"]:

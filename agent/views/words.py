@@ -25,6 +25,8 @@ _BARE: Final = re.compile(
     re.IGNORECASE,
 )
 
+HICACHE: Final = "--enable-hierarchical-cache"
+FLAG: Final = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]+")
 GPU_WALL: Final = "GPU memory: "  # how the wall begins that a change brings nearer on the GPU
 FILL_IN: Final = "it is left to the operator, who knows the place or the value"
 _SHAPE: Final = "its name and the shape of its value are known, no source says more of it"

@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 
 from tools.advice.change import Problem
 from tools.advice.command import FLAG
-from tools.capacity import NO_CAP, gpu_budget, limit_that_fits, pool_tokens_with
+from tools.capacity import GB, NO_CAP, gpu_budget, limit_that_fits, pool_tokens_with
 from transcripts.facts import Facts
 
 GIB = 1 << 30
-GB = 10**9
 _RESERVE_BYTES = 10 * GIB
 _RESERVE_SHARE = 0.05
 _GPU_HEADROOM_GIB = 1.0

@@ -17,10 +17,11 @@ from tools.capacity.picture import Bar, bars, svg, terminal
 from tools.capacity.report import Report
 from tools.capacity.scoring import score
 from tools.capacity.shape import ModelShape
-from tools.capacity.sums import Missing, Sum
+from tools.capacity.sums import GB, Missing, Sum
 from tools.capacity.whatif import MEMORY_LEVERS, NO_CAP, limit_that_fits, pool_tokens_with, what_if
 
 __all__ = [
+    "GB",
     "MAX_NEW_CLIP",
     "MEMORY_LEVERS",
     "NO_CAP",

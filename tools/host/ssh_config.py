@@ -80,12 +80,12 @@ def _configured(host: str, user: str | None, options: SshOptions) -> dict[str, l
     """Lower-case option -> values. `ssh -G` follows Include and Match; without ssh, paramiko reads the one file."""
     if options.config_file is None:
         return {}
-    path = options.config_file.expanduser()
+    path = at_home(options.config_file)
     program = shutil.which("ssh")
     if program is None:
         return _read_by_paramiko(host, path)
     words = [program, "-G"]
-    if path != Path("~/.ssh/config").expanduser():
+    if path != at_home("~/.ssh/config"):
         words += ["-F", str(path)]
     if user:
         words += ["-l", user]

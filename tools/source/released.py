@@ -48,7 +48,7 @@ def every() -> tuple[FlagCatalogue, ...]:
 def listing(option: str) -> str:
     """The releases whose list has that spelling: `0.4.6 to 0.5.16`, stretches in order; empty where none has."""
     shipped = every()
-    has = [(found := one.find(option)) is not None and option in found.names for one in shipped]
+    has = [_lists(one, option) for one in shipped]
     stretches: list[list[str]] = []
     for at, one in enumerate(shipped):
         if has[at] and at and has[at - 1]:
@@ -58,12 +58,18 @@ def listing(option: str) -> str:
     return ", ".join(" to ".join(dict.fromkeys((each[0], each[-1]))) for each in stretches)
 
 
+def _lists(catalogue: FlagCatalogue, option: str) -> bool:
+    """Whether a release has that very spelling, not one that it is short for."""
+    found = catalogue.find(option)
+    return found is not None and option in found.names
+
+
 def since(option: str, version: str) -> tuple[str, int]:
     """The first of the releases that all list the option up to that version, and how many they are; empty for none."""
     upto = [one for one in every() if version_key(one.version) <= version_key(version)]
     count = 0
     for one in reversed(upto):
-        if (found := one.find(option)) is None or option not in found.names:
+        if not _lists(one, option):
             break
         count += 1
     return (upto[-count].version, count) if count else ("", 0)

@@ -10,10 +10,10 @@ from agent.case import Case
 from agent.model import Reply, Request
 from agent.models.playbook.asking import plain
 from agent.models.playbook.brought import results
+from agent.views.words import FLAG
 from transcripts.records import Call, Finding
 
 FINDINGS_TOLD: Final = 6
-_FLAG: Final = re.compile(r"--[a-z][a-z0-9-]+")
 _WORD: Final = re.compile(r"--[a-z][a-z0-9-]+|[a-z0-9_]{2,}")
 # Words of any question: they say nothing about what it is about.
 _EMPTY: Final = frozenset({
@@ -32,7 +32,7 @@ def next_reply(request: Request, question: str) -> Reply:
     told = [_told(finding) for finding in _about(case, text)]
     if told:
         return Reply(text="\n".join(told))
-    flag = _FLAG.search(text)
+    flag = FLAG.search(text)
     call = f"ask_{case.fresh['said']}_flag"
     brought = results(request.messages)
     if call in brought:
@@ -47,7 +47,7 @@ def _about(case: Case, question: str) -> list[Finding]:
     found = case.reports[case.opened.id].findings if case.opened.id in case.reports else ()
     ranked = [(len(wanted & _words(finding)), finding) for finding in found]
     best = max((score for score, _ in ranked), default=0)
-    named = set(_FLAG.findall(question)) & {finding.subject for finding in found}
+    named = set(FLAG.findall(question)) & {finding.subject for finding in found}
     if not named and 2 * best <= len(wanted):  # what shares no more than half of the words is about something else
         return []
     least = max(1, (best + 1) // 2)

@@ -10,14 +10,14 @@ from agent.case import Case
 from agent.models.playbook.answer import cited
 from agent.models.playbook.operating import looks, sources
 from agent.views.first import hicache_in_short
-from agent.views.words import amount, change_told
+from agent.views.words import HICACHE, amount, change_told
 
 Json = dict[str, Any]
 Found = re.Match[str]
 QUANT: Final = r"fp8|fp4|kv.?cache.?dtype|quanti[sz]\w*"
 # How people call an option -> its flag, and the word that names its row.
 ALIASES: Final[tuple[tuple[str, str, str], ...]] = (
-    (r"hi-?cache|hierarchical|ram (?:off-?load|cache)|host (?:memory|cache)", "--enable-hierarchical-cache", "hicache"),
+    (r"hi-?cache|hierarchical|ram (?:off-?load|cache)|host (?:memory|cache)", HICACHE, "hicache"),
     (QUANT, "--kv-cache-dtype", "fp8"),
     (r"\bdp\b|data.parallel", "--enable-dp-attention", "dp attention"),
     (r"mem.?fraction|fraction", "--mem-fraction-static", "fraction"),

@@ -21,7 +21,7 @@ from agent.models.playbook.operating import (
     span,
 )
 from agent.models.playbook.seen import said_of
-from agent.views.words import GPU_WALL, amount, checked
+from agent.views.words import GPU_WALL, HICACHE, amount, checked
 from transcripts.facts import Fact
 
 Json = dict[str, Any]
@@ -194,7 +194,7 @@ def pinning(case: Case, _found: Found) -> str:
         lines.append(cited(text, row["evidence"], case))
     starts = case.facts.all("load_seconds")
     told = "How long was not seen here: no start that was looked at pinned host memory"
-    held = chosen.in_force(case, "--enable-hierarchical-cache")
+    held = chosen.in_force(case, HICACHE)
     if held is not None and held[0].lower() == "true":
         told = "The starts that were seen pin it already"
     if starts:

@@ -20,6 +20,7 @@ from agent.models.playbook.asking import plain
 from agent.models.playbook.brought import results
 from agent.models.playbook.german import in_english
 from agent.models.playbook.intents import INTENTS
+from agent.views.words import FLAG
 from transcripts.records import Call
 
 QUESTION_WORDS: Final = 12
@@ -36,7 +37,6 @@ _ANOTHER_LOOK: Final = re.compile(
     r"look (?:again|anew|once more)|re-?(?:check|diagnose)|(?:busy|under load) (?:now|again)|now (?:it is |it's )?busy",
     re.IGNORECASE,
 )
-_FLAG: Final = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]+")
 _ASKING: Final = re.compile(
     r"(?:why|how|what|whats|which|who|when|where|can|could|will|would|is|are|does|do|did|should|may|must|and|but|so)\b",
     re.IGNORECASE,
@@ -88,7 +88,7 @@ def answered(case: Case, question: str) -> Answer:
 
 def _is_about(answer: Answer, question: str) -> bool:
     """Whether every flag that is asked about is told of: else the answer is one to another question."""
-    return isinstance(answer, Ask) or all(flag in answer for flag in _FLAG.findall(question))
+    return isinstance(answer, Ask) or all(flag in answer for flag in FLAG.findall(question))
 
 
 def _call_id(case: Case, tool: str) -> str:

@@ -44,17 +44,15 @@ def _unless(words: str, pattern: str) -> str:
 
 def _mixes() -> Iterator[str]:
     """The lengths of prompts and of answers in one question, in the ways and the order in which they are told."""
-    sent, got = (
-        r"(?:prompts?|inputs?|in|contexts?|messages?|documents?)\b",
-        (r"(?:answers?|outputs?|out|back|repl(?:y|ies)|completions?|responses?|generations?)\b"),
-    )
+    sent = r"(?:prompts?|inputs?|in|contexts?|messages?|documents?)\b"
+    got = r"(?:answers?|outputs?|out|back|repl(?:y|ies)|completions?|responses?|generations?)\b"
     prompt, answers = rf"(?P<prompt>{LENGTH})", rf"(?P<answers>{LENGTH})"
     tokens = r"(?: ?-?tokens?)?(?: long)?[ -]"
     between = r".{1,40}?\b"
     yield f"{prompt}{tokens}{sent}{between}{answers}{tokens}{got}"
     yield f"{answers}{tokens}{got}{between}{prompt}{tokens}{sent}"
     of = r"(?: \w+){0,2} "
-    yield f"\\b{sent}{of}{prompt}{between}{got}{of}{answers}"
+    yield rf"\b{sent}{of}{prompt}{between}{got}{of}{answers}"
     yield rf"\b{prompt} ?/ ?{answers}\b"
 
 
@@ -186,10 +184,7 @@ def _on_effects() -> Rows:
         r"\bfaster\b|how (?:much )?(?:fast|quick)|speed.?up|(?:more|higher|better) (?:throughput|speed)",
     )
     yield effects.faster, r"\bworth (?:it|this|the)\b"
-    yield (
-        effects.faster,
-        r"\bgain\b|how much (?:better|more throughput)|how much (?:will|would|does) (?:it|this) help",
-    )
+    yield effects.faster, r"\bgain\b|how much (?:better|more throughput)|how much (?:will|would|does) (?:it|this) help"
     yield effects.slower, _unless("why", _SLOW)
     yield effects.slower, _SPEED, r"\b(?:will|worse|drop\w*|fall\w*|go|hurt\w*|affect\w*|suffer\w*|impact)\b"
     yield effects.slower, r"\b(?:will|would|can|could|does)\b.*\b(?:worse|degrad\w*)\b"

@@ -17,8 +17,8 @@ from agent.views.sections.blocks import (
     happened,
     moment,
     refs,
-    weighed_by,
 )
+from agent.views.weighed import facts_weighed
 from agent.views.words import IMPACT, amount, change_told, listed, plural, sentence
 
 Json = dict[str, Any]
@@ -136,7 +136,7 @@ def _recommendation(document: Json) -> Paragraph:
 
 
 def impact(document: Json) -> Iterator[Block]:
-    last = {fact["name"]: fact for fact in weighed_by(document) if not fact.get("scope")}
+    last = {fact["name"]: fact for fact in facts_weighed(document) if not fact.get("scope")}
     rows = [
         (meaning, f"{amount(fact['value'])} {_unit(fact['unit'])}".strip(), fact["grade"], refs([fact["from"]]))
         for name, meaning in IMPACT.items()

@@ -79,12 +79,6 @@ def refs(sources: Iterable[str]) -> Paragraph:
     return Paragraph("", tuple(dict.fromkeys(source for source in sources if source)))
 
 
-def weighed_by(document: Json) -> list[Json]:
-    """The facts that the verdict was weighed by; what a later look brought tells of other days."""
-    facts: list[Json] = document["facts"]
-    return facts[: document["facts_weighed"] or None]
-
-
 def moment(at: str) -> str:
     """`2026-02-11 14:28:37` of a time as records and logs have it."""
     return at.replace("T", " ").rstrip("Z")[:19]

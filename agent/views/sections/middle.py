@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from agent.views.sections.blocks import Block, Items, Paragraph, Picture, Table, cited, refs, weighed_by
+from agent.views.sections.blocks import Block, Items, Paragraph, Picture, Table, cited, refs
 from agent.views.tables import told_options
 from agent.views.terminal import FAILED, brought, still_asked, unknown
+from agent.views.weighed import facts_weighed, looks_weighed
 from agent.views.words import amount, change_told, listed, plural, sentence
 from transcripts.vocabulary import VOCABULARY
 
@@ -18,10 +19,8 @@ _STATUS: Final = {"supported": "kept", "refuted": "dropped", "open": "still poss
 
 def evidence(document: Json) -> Iterator[Block]:
     """What the document leans on, with the picture of the load; everything asked stands in the appendix."""
-    looked = document["evidence"][: document["evidence_weighed"]]
-    seen = [item for item in looked if not item["problem"]]
-    lost = [item for item in looked if item["problem"] not in ("", "skipped", "missing")]
-    facts = weighed_by(document)
+    seen, lost = looks_weighed(document)
+    facts = facts_weighed(document)
     yield cited(
         f"{plural(len(seen), 'look')} at {document['target']['host']} brought something; none of them changes anything "
         f"there. {plural(len(facts), 'value')} were read from them.",
@@ -67,7 +66,7 @@ def _reasons(row: Json) -> Paragraph:
 
 def assumptions(document: Json) -> Iterator[Block]:
     """What was taken for granted: values claimed or estimated, sums that rest on such, changes not confirmed."""
-    facts = weighed_by(document)
+    facts = facts_weighed(document)
     observed = {fact["name"]: fact for fact in facts if fact["grade"] in ("observed", "derived")}
     rows: list[tuple[str | Paragraph, ...]] = []
     for fact in facts:
