@@ -30,6 +30,7 @@ from transcripts.records import (
     Replied,
     Reported,
     Resumed,
+    Reworded,
     Said,
     Started,
     TaskChanged,
@@ -81,7 +82,8 @@ class Case:
     """Evidence, facts, hypotheses, tasks, findings and advice of one session, or of one task.
 
     `diagnosed`: the complaint was answered; `asked`: the question being worked on, or the last one; `follow_up`: a
-    later question that has no answer yet; `damage`: what is missing of the transcript.
+    later question that has no answer yet; `damage`: what is missing of the transcript; `worded`: paragraphs of the
+    write-up, as they were, and how a model words them.
     """
 
     opened: Opened
@@ -98,6 +100,7 @@ class Case:
     concluded: Concluded | None = None
     decisions: list[Decision] = field(default_factory=list)
     verified: Verified | None = None
+    worded: dict[str, str] = field(default_factory=dict)
     usage: Usage = field(default_factory=Usage)
     usage_of_question: Usage = field(default_factory=Usage)
     dangling: dict[str, Started] = field(default_factory=dict)
@@ -243,6 +246,10 @@ class Case:
                 self.notes.append(record.text)
             case Verified():
                 self.verified = record
+            case Reworded():
+                self.worded |= {row.was: row.text for row in record.rows if not row.refused}
+                self.usage += record.usage
+                self.usage_of_question += record.usage
             case Damaged():
                 self.damage.append(record.text)
             case Concluded():

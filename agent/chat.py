@@ -9,6 +9,7 @@ import tempfile
 import time
 import traceback
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, TextIO, cast
 
@@ -23,7 +24,7 @@ from agent.session import Session, damage_told
 from agent.settings import PLAYBOOK, Settings
 from agent.views import terminal
 from agent.views.watching import Watching, download_progress
-from agent.views.words import visible
+from agent.views.words import visible, wording
 from transcripts.errors import ScoutError, UsageError
 from transcripts.records import Note
 
@@ -119,6 +120,21 @@ class Chat:
             raise UsageError("a turn is running.", "Wait for it, or /stop it first.")
         self.began = time.monotonic()
         self.turn = asyncio.create_task(self._task(task, question))
+
+    def improve(self, told: Callable[[str], None]) -> None:
+        """Have a model word the write-up, as a turn of its own; then `told` what came of it. Raises UsageError."""
+        if self.busy or self.run is None:
+            raise UsageError("a turn is running." if self.busy else "there is no case yet.", "Ask, and wait for it.")
+        self.began = time.monotonic()
+        self.turn = asyncio.create_task(self._improve(self.run, told))
+
+    async def _improve(self, run: Run, told: Callable[[str], None]) -> None:
+        try:
+            record = await run.reword()
+            told(wording(record))
+        except ScoutError as error:
+            self.say(Text(visible(str(error)), style="red"))
+        await self._waiting()
 
     def unqueued(self) -> list[str]:
         """Take back the questions that wait."""

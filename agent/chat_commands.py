@@ -164,10 +164,22 @@ async def _fork(chat: Chat, rest: str) -> None:
 async def _writeup(chat: Chat, rest: str) -> None:
     case = _case(chat)
     assert chat.session is not None
-    path = Path(rest) if rest else chat.session.transcript.folder / "writeup.md"
-    write_up(path, document(case))
-    written = f"written: {path}"
-    chat.say(terminal.spoken(written, [written]))
+    wanted, _, name = rest.partition(" ")
+    improve = wanted == "--improve"
+    name = name.strip() if improve else rest
+    path = Path(name) if name else chat.session.transcript.folder / "writeup.md"
+
+    def written(worded: str = "") -> None:
+        if worded:
+            chat.say(Text(visible(worded)))
+        write_up(path, document(case))
+        said = f"written: {path}"
+        chat.say(terminal.spoken(said, [said]))
+
+    if improve:
+        chat.improve(written)
+    else:
+        written()
 
 
 async def _evidence(chat: Chat, rest: str) -> None:
@@ -277,7 +289,7 @@ COMMANDS: Final[dict[str, tuple[Command, str]]] = {
     "why": (_why, "hypotheses with reasons: /why, /why H2"),
     "options": (_section("options"), "options side by side"),
     "advice": (_section("changes"), "the change, and what it rests on"),
-    "writeup": (_writeup, "write the incident up: /writeup [FILE]"),
+    "writeup": (_writeup, "write the incident up: /writeup [FILE]; /writeup --improve [FILE]: worded by a model"),
     "host": (_host, "which host; /host USER@HOST changes it"),
     "model": (_model, "what decides; /model NAME changes it for the next session"),
     "compact": (_compact, "shorten the conversation to the case"),

@@ -94,6 +94,7 @@ def document(case: Case, *, latest: bool = False) -> Json:
         "series": points.rows,
         "marks": marks(points),
         "timeline": [*logged(facts, points), *_recorded(case)],
+        "worded": [{"was": was, "text": text} for was, text in case.worded.items()],
         "since": since(case) if case.verified else [],
         "questions": [{"at": said.at, "text": said.text} for said in case.said],
         "usage": {"own": own.model_dump(), "tasks": tasks.model_dump()},

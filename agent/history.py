@@ -70,7 +70,7 @@ def messages(system: str, records: Sequence[Record]) -> list[Message]:
 def shorten(session: Session) -> None:
     """Begin the conversation anew with the question and the case as it stands; the records stay."""
     case = session.case
-    known = _fenced(visible(board(case)), _mark(session.records))
+    known = fenced(board(case), session.records)
     session.record(Shortened(text=f"{case.question}\n\nWhat is known so far:\n\n{known}"))
 
 
@@ -97,6 +97,11 @@ def bare(text: str) -> str:
 
 
 _MARKS: Final = re.compile(r"\A<data [^>\n]*>\n|\n</data [^>\n]*>\Z")
+
+
+def fenced(text: str, records: Sequence[Record]) -> str:
+    """Text as data of the session with these records: nothing in it is hidden, nor can it write its own end."""
+    return _fenced(visible(text), _mark(records))
 
 
 def _fenced(text: str, mark: str) -> str:

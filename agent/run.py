@@ -27,7 +27,19 @@ from transcripts.errors import Inconclusive, LimitReached, ScoutError, UsageErro
 from transcripts.facts import Facts
 from transcripts.ids import new_id
 from transcripts.reading import StoreError
-from transcripts.records import Advised, Concluded, Limits, Opened, Replied, Resumed, Retried, Said, Verified, Weighed
+from transcripts.records import (
+    Advised,
+    Concluded,
+    Limits,
+    Opened,
+    Replied,
+    Resumed,
+    Retried,
+    Reworded,
+    Said,
+    Verified,
+    Weighed,
+)
 from transcripts.redaction import Redactor
 from transcripts.store import DiskFullError, Store
 
@@ -203,6 +215,25 @@ class Run:
         if follow_up and status == "completed":
             return text, 3 if _unanswered(session) else 0
         return self.tasks.told(session, status, text), _TASK_EXITS[status]
+
+    async def reword(self) -> Reworded:
+        """Have the prose of the write-up worded by the session's model, else the configured one; write it up anew.
+
+        Raises UsageError where there is neither.
+        """
+        from agent.roles.writer import reword
+
+        settings, name = self.settings, self.session.case.opened.model
+        name = settings.model if name in (PLAYBOOK, FROM_HOST) else name
+        if name in ("", FROM_HOST) or not (settings.base_url or settings.api_key):
+            raise UsageError(
+                "no model is there to word the write-up.",
+                "Set OPENAI_BASE_URL and SGLSCOUT_MODEL, or leave --improve out.",
+            )
+        model = make_model(settings, name, lambda text: self.session.record(Retried(text=text)))
+        record = await reword(self.session, model)
+        self._written_up()
+        return record
 
     async def verify(self) -> list[dict[str, Any]]:
         """Look at the host anew and hold what the advice expected against it, row by row; recorded and written up.

@@ -10,6 +10,7 @@
     reported    a task's findings, citations checked              compared   options side by side
     advised     the change that passed the checks                 concluded  the answer, and why it ended
     verified    another look after the change, row by row
+    reworded    paragraphs of the write-up as a model words them, what was not taken of it with the reason
     shortened   the conversation was cut down to the case         delivered  a background task's result
     resumed     a question that was stopped is taken up again     note       a line worth keeping
     forked      the session that this one was copied from         repaired   a torn end was cut off the file
@@ -335,6 +336,24 @@ class Verified(Record):
 
     type: Literal["verified"] = "verified"
     rows: tuple[Json, ...]
+
+
+class WordedRow(Part):
+    """A paragraph of the write-up as it was, and as the model words it; `refused`: why the old one stays."""
+
+    was: str
+    text: str
+    refused: str = ""
+
+
+class Reworded(Record):
+    """One step of a model over the prose of the write-up; `failed`: why there is no wording, such as a silent model."""
+
+    type: Literal["reworded"] = "reworded"
+    model: str
+    rows: tuple[WordedRow, ...] = ()
+    failed: str = ""
+    usage: Usage = Usage()
 
 
 ANSWERED: Final = frozenset({0, 3})

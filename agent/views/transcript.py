@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from agent.views.layout import Line, Page, paragraph
+from agent.views.words import wording
 from transcripts.records import (
     Advised,
     Claimed,
@@ -24,6 +25,7 @@ from transcripts.records import (
     Replied,
     Reported,
     Resumed,
+    Reworded,
     Said,
     Shortened,
     TaskChanged,
@@ -100,18 +102,19 @@ def _state(record: Record) -> Entry | None:
         case Advised():
             rows = "\n".join(f"{each['flag']}: {each['to']}" for each in record.changes)
             return Entry(at, "advised", f"{len(record.changes)} changes, {len(record.refused)} refused", rows)
+        case Reworded():
+            rows = "\n".join(f"{row.refused or 'taken'}: {row.text}\nin the place of: {row.was}" for row in record.rows)
+            return Entry(at, "write-up", wording(record), rows)
         case Repaired():
             return Entry(at, "repaired", f"{record.torn_bytes} bytes of a record that was never finished were cut off")
-        case Damaged():
-            return Entry(at, "damaged", record.text)
+        case Damaged() | Note():
+            return Entry(at, record.type, record.text)
         case Resumed():
             return Entry(at, "operator", f"goes on with: {record.text}")
         case Forked():
             return Entry(at, "forked", f"from {record.session} up to its record {record.upto}")
         case Shortened():
             return Entry(at, "shortened", "the conversation goes on from this text", record.text)
-        case Note():
-            return Entry(at, "note", record.text)
         case _:
             return None
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from transcripts.vocabulary import VOCABULARY
 
+if TYPE_CHECKING:
+    from transcripts.records import Reworded
+
 Json = dict[str, Any]
 REFERENCES_SHOWN: Final = 3
+WORDING_SHOWN: Final = 24  # characters that tell which paragraph it is
 REFERENCE: Final = re.compile(r"(?<![A-Za-z0-9])[ES]\d+(?::\d+)?(?![A-Za-z0-9])")
 BRACKETED: Final = re.compile(r" ?\[((?:[ES]\d+(?::\d+)?)(?:, ?[ES]\d+(?::\d+)?)*)\]")
 _INVISIBLE: Final = re.compile(
@@ -175,6 +179,15 @@ def fewer(text: str) -> str:
 def plural(count: int, thing: str) -> str:
     """`1 change`, `3 changes`."""
     return f"{count:,} {thing}" + ("" if count == 1 else "s")
+
+
+def wording(record: Reworded) -> str:
+    """What came of asking a model to word a write-up: how many paragraphs, and why the others stay as they are."""
+    if record.failed:
+        return f"the prose stays as it is: {record.failed}"
+    left = [f"“{row.was[:WORDING_SHOWN]} …”: {row.refused}" for row in record.rows if row.refused]
+    stay = f"; {plural(len(left), 'wording')} refused: {'; '.join(left)}" if left else ""
+    return f"{plural(len(record.rows) - len(left), 'paragraph')} worded by {record.model}{stay}"
 
 
 def listed(items: list[str]) -> str:

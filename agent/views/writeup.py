@@ -6,12 +6,13 @@ Built from the document alone, without clock, locale or terminal: same document,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final
 
 from agent.views.first import headline
 from agent.views.sections import after, appendix, before, middle
-from agent.views.sections.blocks import Block, Section
+from agent.views.sections.blocks import Block, Paragraph, Section
 
 Json = dict[str, Any]
 _SECTIONS: tuple[tuple[str, Callable[[Json], Iterator[Block]]], ...] = (
@@ -36,6 +37,17 @@ _SECTIONS: tuple[tuple[str, Callable[[Json], Iterator[Block]]], ...] = (
 )
 
 
+# What a model may word anew: paragraphs of these, from `PROSE_LEAST` characters on.
+_PROSE: Final = (before.summary, before.background, before.framing)
+PROSE_LEAST: Final = 60
+
+
+def prose(document: Json) -> list[Paragraph]:
+    """The paragraphs whose words are this program's own, as they are without a model."""
+    blocks = (block for told in _PROSE for block in told(document))
+    return [block for block in blocks if isinstance(block, Paragraph) and len(block.text) >= PROSE_LEAST]
+
+
 def title(document: Json) -> str:
     """`gpu1: the pool has room; ...`: the host and the verdict."""
     return f"{document['target']['host'] or 'SGLang server'}: {headline(document).rstrip('.')}"
@@ -43,8 +55,16 @@ def title(document: Json) -> str:
 
 def sections(document: Json) -> list[Section]:
     """Every section that has something to say."""
-    made = [Section(name, list(told(document))) for name, told in _SECTIONS]
+    worded = {each["was"]: each["text"] for each in document["worded"]}
+    made = [Section(name, [_worded(block, worded) for block in told(document)]) for name, told in _SECTIONS]
     return [section for section in made if section.blocks]
+
+
+def _worded(block: Block, worded: Mapping[str, str]) -> Block:
+    """A paragraph in the words that a model found for it, with the references it has; any other block as it is."""
+    if isinstance(block, Paragraph) and block.text in worded:
+        return replace(block, text=worded[block.text])
+    return block
 
 
 def targets(document: Json) -> frozenset[str]:

@@ -21,6 +21,11 @@ def commands(document: Json) -> Iterator[Block]:
         f"{own['tokens_in'] + tasks['tokens_in']:,} tokens in, {own['tokens_out'] + tasks['tokens_out']:,} out. "
         "Output was redacted before it was kept; times are UTC."
     )
+    if document["worded"]:
+        yield Paragraph(
+            f"A model worded {plural(len(document['worded']), 'paragraph')} of prose; references, figures and names in "
+            "them are those of the text they stand for, which `sglscout show` has beside the model's."
+        )
     for item in document["evidence"]:
         ended = "" if item["exit"] is None else f"exit {item['exit']}"
         came = [item["problem"]] if item["problem"] else [ended, plural(item["lines"], "line")]
