@@ -199,6 +199,9 @@ class Chat:
             self._decision, self.asking = None, ""
 
     def _downloaded(self, what: str, done: int, whole: int | None) -> None:
+        if not whole and not done:
+            self.say(Text(visible(what), style="dim"))
+            return
         finished = whole is not None and done >= whole
         self.download = (
             "" if finished else f"{what} {done / 1e6:.0f}" + (f" of {whole / 1e6:.0f} MB" if whole else " MB")

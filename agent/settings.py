@@ -105,9 +105,11 @@ def _folder(variable: str, kind: str) -> Path:
 
 def _config(path: Path) -> dict[str, str]:
     try:
-        text = path.read_bytes() if path.is_file() else b""
-    except OSError:
+        text = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
         return {}
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}.", "Mend it or remove it.") from error
     try:
         values = tomllib.loads(text.decode())
     except (ValueError, RecursionError) as error:  # TOML, UTF-8, or a number past every measure

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 Grade = Literal["observed", "derived", "estimated", "claimed"]
 Value = bool | int | float | str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Evidence:
     """What one command, file or pasted text said, after redaction.
 
@@ -33,8 +34,9 @@ class Evidence:
     seconds: float = 0.0
     problem: str = ""
 
-    @property
+    @cached_property
     def lines(self) -> int:
+        """Counted once: every reference to a line asks for it, and a log may hold hundreds of thousands."""
         return len(self.text.splitlines())
 
 

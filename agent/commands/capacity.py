@@ -86,8 +86,9 @@ def plan(
         facts = asyncio.run(_seen(host, bundle))
         flags = _flags_of(facts.text("version"))
         _check_values(settings, flags, levers=True)
-        _print(Report(facts, settings, mix, catalogue_has=_has(flags)), everything, explain, svg_path, as_json)
-        return 0
+        seen = Report(facts, settings, mix, catalogue_has=_has(flags))
+        _print(seen, everything, explain, svg_path, as_json)
+        return 0 if seen.levers or seen.budget.steps else 3
     if gpus is None:
         raise UsageError("--config needs --gpus.", "Write COUNTxSIZE, as --gpus 8x96 for 8 cards of 96 GB.")
     shape, checkpoint = _config(config)
@@ -214,7 +215,10 @@ async def _seen(host: str | None, bundle: Path | None) -> Facts:
     from agent.deployed import facts_of
     from tools.host import connect, open_bundle
 
-    async with connect(host) if host is not None else open_bundle(bundle or Path()) as target:
+    if host is None:
+        async with open_bundle(bundle or Path()) as target:
+            return await facts_of(target)
+    async with connect(host) as target:
         return await facts_of(target, lambda probe: click.echo(probe, err=True))
 
 

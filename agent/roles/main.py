@@ -325,14 +325,10 @@ def _take(bench: Workbench, seen: Observation, emit: Emit) -> Evidence:
 
 
 def _told(bench: Workbench, what: str, text: str, work: Callable[[str], T]) -> T:
-    """Work on a text; of a long one it is told before and after, since it takes seconds."""
-    size = len(text)
-    if size >= LONG_CHARS:
-        bench.progress(what, 0, size)
-    done = work(text)
-    if size >= LONG_CHARS:
-        bench.progress(what, size, size)
-    return done
+    """Work on a text; of a long one it is told before, since it takes seconds."""
+    if len(text) >= LONG_CHARS:
+        bench.progress(f"{what} {len(text) / 1e6:.1f} MB", 0, None)
+    return work(text)
 
 
 def _evidence_listed(evidence: Any, facts: Facts) -> str:

@@ -101,13 +101,13 @@ def test_a_device_is_no_bundle(tmp_path: Path) -> None:
     )
 
 
-def test_a_long_log_tells_how_far_it_is_read(tmp_path: Path) -> None:
+def test_what_is_done_with_a_long_log_is_told(tmp_path: Path) -> None:
     line = "[2026-01-10 03:00:01 TP0] Decode batch, #running-req: 31, #token: 1184, token usage: 0.93, #queue-req: 7\n"
     (tmp_path / "long.log").write_text(line * 60_000)
     done = sglscout(tmp_path / "home", "diagnose", "slow", "--bundle", str(tmp_path / "long.log"), "--json")
     assert done.document["evidence"]
     for what in ("redacting", "reading"):
-        assert re.search(rf"^{what}: 0.0 of 6.\d MB$", done.err, re.MULTILINE)
+        assert re.search(rf"^{what} 6.\d MB$", done.err, re.MULTILINE)
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
@@ -177,6 +177,18 @@ def test_a_config_nested_without_end_is_no_bug_and_a_port_is_a_port(tmp_path: Pa
 def test_a_configuration_that_is_none_is_named(tmp_path: Path, config: bytes) -> None:
     (tmp_path / "config.toml").write_bytes(config)
     _one_line(sglscout(tmp_path, "doctor"), 2, "config.toml")
+
+
+def test_a_configuration_that_is_a_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").mkdir()
+    _one_line(sglscout(tmp_path, "doctor"), 2, "config.toml cannot be read: Is a directory")
+
+
+def test_what_memory_is_cannot_be_planned_from_nothing(tmp_path: Path) -> None:
+    (tmp_path / "nothing.log").write_text("hello\n")
+    done = sglscout(tmp_path / "home", "plan", "--bundle", str(tmp_path / "nothing.log"))
+    assert (done.exit, done.err) == (3, "")
+    assert "not known: the model's shape" in done.out
 
 
 def test_a_home_of_nobody_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
