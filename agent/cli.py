@@ -109,10 +109,10 @@ def main() -> NoReturn:
     except ScoutError as error:
         from agent.views.words import visible
 
-        click.echo(f"sglscout: {' '.join(visible(str(error)).split())}", err=True)
+        _say(visible(str(error)))
         _leave(error.exit_code)
     except KeyboardInterrupt:
-        click.echo("sglscout: interrupted.", err=True)
+        _say("interrupted.")
         _leave(130)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -120,9 +120,7 @@ def main() -> NoReturn:
     except OSError as error:
         if error.errno not in DISK_FULL:
             _bug(error)
-        click.echo(
-            f"sglscout: disk full: {error.filename or error.strerror}. Free some space, then try again.", err=True
-        )
+        _say(f"disk full: {error.filename or error.strerror}. Free some space, then try again.")
         _leave(2)
     except Exception as error:  # noqa: BLE001  the last line of defence: a bug is said in one line, its trace is kept
         _bug(error)
@@ -139,8 +137,20 @@ def _streams_made_whole() -> None:
             stream.reconfigure(errors="replace")
 
 
+def _say(what: str) -> None:
+    """One line on standard error; on a terminal it is folded between words."""
+    line = f"sglscout: {' '.join(what.split())}"
+    if sys.stderr.isatty():
+        from shutil import get_terminal_size
+
+        from agent.views.layout import NARROWEST, paragraph
+
+        line = "\n".join(each.text for each in paragraph(line, max(get_terminal_size().columns, NARROWEST), 0, 2))
+    click.echo(line, err=True)
+
+
 def _bug(error: Exception) -> NoReturn:
-    click.echo(f"sglscout: a bug: {type(error).__name__}: {error}. {_trace_kept()}", err=True)
+    _say(f"a bug: {type(error).__name__}: {error}. {_trace_kept()}")
     _leave(1)
 
 

@@ -22,12 +22,16 @@ from agent.chat import Chat
 from agent.chat_commands import ALONE, handle
 from agent.run import take_up
 from agent.settings import Settings
+from transcripts.errors import UsageError
+from transcripts.paths import made_own
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
     from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
-WELCOME: Final = "Say what hurts, or ask. /help names the commands, /quit leaves; Alt-Enter begins a new line."
+WELCOME: Final = "Say what hurts, or ask. /help names the commands, /quit leaves"
+NEW_LINE: Final = "; Alt-Enter begins a new line"
+INTERRUPTED: Final = 130
 PROMPT: Final = "sglscout> "
 HANDLED_S: Final = 0.5  # how long the prompt waits for a command's output before it shows itself again
 TURN_SEEN_S: Final = 0.2  # how long after a turn a bare prompt may come
@@ -71,13 +75,20 @@ async def take(chat: Chat, line: str) -> None:
 
 
 async def _line_by_line(chat: Chat) -> None:
-    """Piped input: each line is shown, and answered before the next is read; nothing ever waits for a terminal."""
+    """Piped input: each line is shown, and answered before the next is read; nothing ever waits for a terminal.
+
+    Raises UsageError where no line says anything.
+    """
+    asked = False
     while not chat.leaving:
         line = await asyncio.to_thread(sys.stdin.readline)
+        if not line and not asked:
+            raise UsageError("nothing was asked.", "Start it at a terminal, or pipe questions to it, one a line.")
         if not line:
             return
         if line.strip():
             chat.say(f"{PROMPT}{line.strip()}")
+            asked = True
         await take(chat, line)
         if chat.turn is not None:
             await chat.turn
@@ -110,13 +121,13 @@ async def _at_a_prompt(chat: Chat, identity: str | None) -> None:
     from prompt_toolkit.patch_stdout import patch_stdout
 
     chat.attended = True
-    chat.settings.home.mkdir(parents=True, exist_ok=True)
+    made_own(chat.settings.home)
     with _Bench() as bench:
         if identity:  # what is wrong with the id is said before there is a prompt
             await asyncio.wrap_future(bench.begin(_open(chat, identity)))
         dumb = os.environ.get("TERM", "dumb") in ("dumb", "unknown", "")
         with nullcontext() if dumb else patch_stdout(raw=True):
-            chat.say(WELCOME)
+            chat.say(f"{WELCOME}{'' if dumb else NEW_LINE}.")
             await bench.done(_warm(), 0)
             try:
                 await (_bare_prompts if dumb else _prompts)(chat, bench)
@@ -150,6 +161,7 @@ async def _prompts(chat: Chat, bench: _Bench) -> None:
             line = await prompt.prompt_async(default=draft)
         except _InterruptedError as pressed:
             if asked_to_leave:
+                chat.exit = INTERRUPTED
                 return
             asked_to_leave = True
             draft = _interrupted(chat, bench, pressed.typed)
@@ -187,7 +199,10 @@ async def _bare_prompts(chat: Chat, bench: _Bench) -> None:
         except TimeoutError:
             continue
         prompted = False
-        if line is None or (line == "\x03" and asked_to_leave):
+        if line is None:
+            return
+        if line == "\x03" and asked_to_leave:
+            chat.exit = INTERRUPTED
             return
         asked_to_leave = line == "\x03"
         if line == "\x03":

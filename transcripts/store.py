@@ -25,6 +25,7 @@ from typing import Any, Final
 from transcripts.errors import DISK_FULL, UsageError
 from transcripts.ids import is_id
 from transcripts.lines import VERSION, line_of
+from transcripts.paths import made_own
 from transcripts.reading import BLOBS, FILE, StoreError, ends, read, regular
 
 BLOB_OVER: Final = 8_192
@@ -163,7 +164,8 @@ class Store:
         making = self.folder / f".{identity}"  # what a process left here that died had not begun
         try:
             shutil.rmtree(making, ignore_errors=True)
-            making.mkdir(mode=0o700, parents=True)
+            made_own(self.home, self.folder)
+            making.mkdir(mode=0o700)
             lock = _lock(making)
             number = os.open(making / FILE, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_EXCL, 0o600)
         except OSError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
@@ -16,6 +17,8 @@ Json = dict[str, Any]
 NARROWEST: Final = 40
 WIDEST: Final = 120
 GAP: Final = 2
+_MARKED: Final = re.compile(r"`[^`]+`")
+_KEPT: Final = "\xa0"  # stands for a blank at which no line ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +61,12 @@ def paragraph(
     text: str, width: int, indent: int = 0, hanging: int = 0, style: str = "", *, cut_words: bool = False
 ) -> list[Line]:
     """Folded between words; later lines stand `hanging` further in. A word longer than the line is left whole, so that
-    it can be taken over, unless `cut_words`."""
+    it can be taken over, unless `cut_words`; so is what stands between backticks, where a line has room for it."""
+    room = width - indent - hanging
     return [
-        Line(line, style)
+        Line(line.replace(_KEPT, " "), style)
         for line in wrap(
-            " ".join(text.split()),
+            _MARKED.sub(lambda found: _whole(found[0], room), " ".join(text.split())),
             width,
             initial_indent=" " * indent,
             subsequent_indent=" " * (indent + hanging),
@@ -70,6 +74,10 @@ def paragraph(
             break_on_hyphens=False,
         )
     ]
+
+
+def _whole(command: str, room: int) -> str:
+    return command.replace(" ", _KEPT) if len(command) < room else command
 
 
 def item(text: str, width: int, indent: int = 2, mark: str = "-", style: str = "") -> list[Line]:

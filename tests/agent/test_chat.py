@@ -50,7 +50,7 @@ def test_questions_typed_while_it_works_wait_are_shown_and_answered(tmp_path: Pa
 
 def test_a_terminal_that_cannot_move_its_cursor(tmp_path: Path) -> None:
     with terminal(tmp_path, "chat", "--demo", "slots", term="dumb") as chat:
-        chat.sees(PROMPT)
+        assert "Alt-Enter" not in chat.sees(PROMPT)  # it reads whole lines
         chat.enters(COMPLAINT)
         chat.sees("search")
         chat.enters("why not ratio 8?")
@@ -64,7 +64,7 @@ def test_a_terminal_that_cannot_move_its_cursor(tmp_path: Path) -> None:
         chat.presses("C-c")
         chat.sees("Ctrl-C again leaves.")
         chat.presses("C-c")
-        assert chat.ended() == 0
+        assert chat.ended() == 130
 
 
 def test_ctrl_c_stops_the_turn_keeps_what_was_found_and_twice_leaves(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_ctrl_c_stops_the_turn_keeps_what_was_found_and_twice_leaves(tmp_path: P
         chat.presses("C-c")
         chat.sees("Ctrl-C again leaves.")
         chat.presses("C-c")
-        assert chat.ended() == 0
+        assert chat.ended() == 130
     (identity,) = [first["id"] for first, _ in Store(tmp_path).heads() if first["role"] == "session"]
     records = Store(tmp_path).read(identity)
     probes = [record["probe"] for record in records if record["type"] == "evidence"]
@@ -192,13 +192,24 @@ def test_streams_that_are_closed_or_narrow_end_no_command(tmp_path: Path) -> Non
     closed = subprocess.run(
         ["sh", "-c", words], env=environment(tmp_path), cwd=ROOT, capture_output=True, text=True, check=False
     )
-    assert (closed.returncode, closed.stderr) == (0, "")
+    assert (closed.returncode, closed.stdout) == (2, "")
+    assert closed.stderr.startswith("sglscout: nothing was asked. Start it at a terminal, or pipe questions")
+    assert sglscout(tmp_path, "chat", "--demo", "slots", stdin="\n \n").exit == 2
     narrow = subprocess.run(
         command("policy", "ls “x”"), env=environment(tmp_path) | {"PYTHONIOENCODING": "ascii"}, cwd=ROOT,
         capture_output=True, check=False,
     )  # fmt: skip
     assert b"ls ?x?" in narrow.stdout
     assert b"a bug" not in narrow.stderr
+
+
+def test_an_error_is_folded_between_words_on_a_terminal(tmp_path: Path) -> None:
+    with terminal(tmp_path, "resume", "ses_00000000NOSUCH00") as program:
+        assert program.ended() == 2
+        lines = [line for line in program._tmux("capture-pane", "-p", "-t", "chat").splitlines() if line.strip()]
+    assert len(lines) > 1
+    assert max(map(len, lines)) <= 80
+    assert [line for line in lines if line.count("`") % 2] == []  # a command stands whole on its line
 
 
 def test_no_colour_where_it_is_not_wanted(tmp_path: Path) -> None:

@@ -46,9 +46,10 @@ def test_records_come_back_in_order_without_gaps(tmp_path: Path) -> None:
 
 
 def test_files_are_private(tmp_path: Path) -> None:
-    store, identity = _filled(tmp_path)
+    store, identity = _filled(tmp_path / "home")
     assert stat.S_IMODE(_path(store, identity).stat().st_mode) == 0o600
-    assert stat.S_IMODE(_path(store, identity).parent.stat().st_mode) == 0o700
+    folder = _path(store, identity).parent
+    assert {stat.S_IMODE(each.stat().st_mode) for each in (folder, store.folder, store.home)} == {0o700}
 
 
 def test_large_text_lives_in_a_blob_and_comes_back(tmp_path: Path) -> None:

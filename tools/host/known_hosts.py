@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from transcripts.paths import made_own
+
 
 @dataclass(frozen=True, slots=True)
 class KnownKey:
@@ -31,7 +33,7 @@ def keys_for(hosts: Iterable[str], port: int, files: tuple[Path, ...]) -> tuple[
 def remember(path: Path, host: str, port: int, kind: str, key: bytes) -> None:
     """Add one line to a file of known hosts, which is made if needed."""
     name = _name(host, port)
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    made_own(path.parent)
     with path.open("a", encoding="utf-8") as file:
         file.write(f"{name} {kind} {base64.b64encode(key).decode()}\n")
     path.chmod(0o600)
