@@ -29,6 +29,7 @@ from agent.views.writeup import prose
 from tests.agent.test_endpoint_case import says
 from tests.endpoint import endpoint, fails
 from tests.program import sglscout
+from transcripts.errors import EndpointError
 from transcripts.records import Limits, Reworded, Usage, records_of
 from transcripts.redaction import Redactor
 from transcripts.store import Store
@@ -180,15 +181,18 @@ def test_nothing_of_a_table_a_command_or_the_evidence_is_offered(copy: Callable[
     assert record.failed == "the answer holds no paragraph of the write-up."
 
 
-def test_a_model_that_fails_costs_a_note_and_nothing_else(copy: Callable[[], Session]) -> None:
-    from transcripts.errors import EndpointError
+class _Silent:
+    """A model that never answers."""
 
-    async def never(_request: Request) -> Reply:
+    name = "silent"
+
+    async def reply(self, _request: Request) -> Reply:
         await asyncio.Event().wait()
         raise AssertionError
 
-    silent = Scripted()
-    silent.reply = never  # type: ignore[method-assign]
+
+def test_a_model_that_fails_costs_a_note_and_nothing_else(copy: Callable[[], Session]) -> None:
+    silent = _Silent()
     for model, why in (
         (Scripted(EndpointError("the endpoint is not there.", "Start it.")), "the endpoint is not there."),
         (Scripted(say("P1\nP2: \n{}")), "no paragraph"),
