@@ -1,19 +1,19 @@
-"""The document for people outside: hosts, addresses, users, serial numbers and prompts taken out of every text."""
+"""The document for people outside: hosts, addresses, users, serials, given names and prompts out of every text."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final
 
+from agent.views import owned
 from transcripts.redaction import Redactor
 
 Json = dict[str, Any]
-# Written so that the redactor, which knows hosts by where they stand, takes it for none.
+# Placeholders are written so that the redactor, which knows hosts by where they stand, takes them for none.
 HOST: Final = "«host»"
-_NOBODY: Final = frozenset({"", "root", "local", "localhost", "operator"})
+_LETTERS: Final = 4
 _SERIALS: Final = ("gpu_uuid", "gpu_bus_id")
-_SYSLOG_HOST: Final = re.compile(r"^\S+ (\S+) [\w./@-]+\[\d+\]: ")
 
 
 def shared(document: Json) -> Json:
@@ -25,18 +25,31 @@ def shared(document: Json) -> Json:
 def cleaner(document: Json) -> Callable[[Any], Any]:
     """What takes out of any text of a session whatever its document says about whose server it was."""
     redactor = Redactor("share")
-    names = sorted(_hosts(document), key=len, reverse=True)
-    people = sorted({str(fact["value"]) for fact in document["facts"] if fact["name"] == "login"} - _NOBODY)
-    serials = {str(fact["value"]) for fact in document["facts"] if fact["name"] in _SERIALS}
-    hidden = [(_whole(name), HOST) for name in names]
-    hidden += [(_whole(name), "«user»") for name in people]
-    hidden += [(_whole(serial), "«serial»") for serial in sorted(serials - {""}, key=len, reverse=True)]
+    common = owned.common(document)
+    own, others = owned.hosts(document)
+    told = {str(fact["value"]): "«serial»" for fact in document["facts"] if fact["name"] in _SERIALS and fact["value"]}
+    told |= dict.fromkeys(own, HOST)
+    for kind, found in (("host", others), ("user", owned.users(document))):
+        new = [name for name in dict.fromkeys(found) if name not in told]
+        told |= {name: f"«{kind}_{number}»" for number, name in enumerate(new, 1)}
+    # A host that is called `server` is hidden where it stands alone, not in every sentence about servers.
+    spread = {form: told[name] for name in told for form in _cases(name) if name.lower() not in common}
+    given = dict.fromkeys(name.lower() for name in owned.given_names(document, common))
+    new = [name for name in given if name not in {each.lower() for each in told}]
+    names = {name: f"«name_{number}»" for number, name in enumerate(new, 1)}
+    exact, folded = owned.any_of(spread, "A-Za-z0-9"), owned.any_of(names, "A-Za-z", re.IGNORECASE)
+
+    def hide(text: str) -> str:
+        text = told.get(text, text)
+        if exact is not None:
+            text = exact.sub(lambda found: spread[found[0]], text)
+        if folded is not None:
+            text = folded.sub(lambda found: names[found[0].lower()], text)
+        return redactor.redact(text)
 
     def clean(value: Any) -> Any:
         if isinstance(value, str):
-            for pattern, instead in hidden:
-                value = pattern.sub(instead, value)
-            return redactor.redact(value)
+            return hide(value)
         if isinstance(value, dict):
             return {key: clean(each) for key, each in value.items()}
         return [clean(each) for each in value] if isinstance(value, list | tuple) else value
@@ -44,20 +57,8 @@ def cleaner(document: Json) -> Callable[[Any], Any]:
     return clean
 
 
-def _hosts(document: Json) -> set[str]:
-    """Names of the host: as the operator typed it, as it calls itself in its log."""
-
-    def named() -> Iterator[str]:
-        for text in (document["target"]["host"], *(item["host"] for item in document["evidence"])):
-            user, _, host = text.rpartition("@")
-            yield from (user, host, host.partition(".")[0])
-        for line in document["quoted"].values():
-            found = _SYSLOG_HOST.match(line)
-            if found:
-                yield found[1]
-
-    return set(named()) - _NOBODY
-
-
-def _whole(name: str) -> re.Pattern[str]:
-    return re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])")
+def _cases(name: str) -> tuple[str, ...]:
+    """A name as it stands, and as people may write it where it has letters enough to be no GPU or part of a figure."""
+    if sum(letter.isalpha() for letter in name) < _LETTERS:
+        return (name,)
+    return (name, name.lower(), name.upper(), name.capitalize())
