@@ -1,6 +1,6 @@
 """Follow-ups about a case, without a model: what is asked is recognised, a tool works it out, the case is cited.
 
-An intent (`intents.py`) answers at once from what is recorded, or names the tool call that will bring the answer. What
+An intent (`intents/`) answers at once from what is recorded, or names the tool call that will bring the answer. What
 no intent fits is not answered, and that is said together with what can be.
 """
 
