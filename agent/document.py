@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from agent.case import Case, Decision
+from agent.contradictions import contradictions
 from agent.found import COMPLAINT, sglang_found
 from agent.grounding import sentences
 from agent.story import decided, logged, marks, memory_after, quoted, series, since
@@ -76,7 +77,7 @@ def document(case: Case, *, latest: bool = False) -> Json:
         "citations": [citation.model_dump() for citation in case.citations.values()],
         "findings": [_finding(finding) for finding in case.findings],
         "options": list(compared.options) if compared else [],
-        "contradictions": list(compared.contradictions) if compared else [],
+        "contradictions": list(contradictions(case)),
         "memory": list(compared.memory) if compared else [],
         "memory_after": memory_after(case),
         "changes": list(advised.changes) if advised else [],

@@ -1,7 +1,4 @@
-"""Options side by side: what research found in the tree, and what the arithmetic says of each, on the same measures.
-
-Findings that contradict each other are shown as contradictions; nothing is averaged.
-"""
+"""Options side by side: what research found in the tree, and what the arithmetic says of each, on the same measures."""
 
 from __future__ import annotations
 
@@ -71,7 +68,6 @@ def compare(case: Case) -> Compared:
         arithmetic += [sums.row(entry) for entry in (*slots.sums, slots.reserve)]
     return Compared(
         options=tuple(options),
-        contradictions=tuple(_contradictions(case.findings)),
         arithmetic=tuple({entry["name"]: entry for entry in arithmetic}.values()),
         memory=tuple(
             {
@@ -87,7 +83,7 @@ def compare(case: Case) -> Compared:
     )
 
 
-def compared_text(compared: Compared) -> str:
+def compared_text(compared: Compared, contradictions: Iterable[str] = ()) -> str:
     """The options as a model reads them."""
     lines = []
     for option in compared.options:
@@ -98,7 +94,7 @@ def compared_text(compared: Compared) -> str:
         parts += [option[key] for key in ("risk", "why_not", "maturity") if option.get(key)]
         lines.append(f"- {'; '.join(parts)} [{', '.join(option.get('evidence', ()))}]")
     lines += [f"- {row['name']} = {amount(row['value'])} {row['unit']} ({row['grade']})" for row in compared.arithmetic]
-    lines += [f"contradiction: {text}" for text in compared.contradictions]
+    lines += [f"contradiction: {text}" for text in contradictions]
     return "\n".join(lines) or "no option could be worked out."
 
 
@@ -250,38 +246,3 @@ def _found(case: Case) -> Iterator[Json]:
             "answers": False,
             "evidence": cited,
         }
-
-
-def _contradictions(findings: tuple[Finding, ...]) -> Iterator[str]:
-    """Two statements about one subject that cannot both hold: one denies what the other says, or names another figure.
-
-    A finding that contradicts what its question took for granted is no such pair: it is that question's answer.
-    """
-    by_subject: dict[tuple[str, str], list[Finding]] = defaultdict(list)
-    for finding in findings:
-        by_subject[finding.subject, _measure(finding.text)].append(finding)
-    for (subject, _), several in by_subject.items():
-        first = several[0]
-        against = next((other for other in several[1:] if _incompatible(first, other)), None)
-        if against is not None:
-            yield f"{subject}: {_at(first)} — against: {_at(against)}"
-
-
-_FIGURE: Final = re.compile(r"\d[\d,]*(?:\.\d+)?")
-_DENIED: Final = re.compile(r"\b(?:not|never|no longer|does not|cannot|isn't|doesn't|can't)\b\s*")
-
-
-def _measure(text: str) -> str:
-    """What a statement is about, without its figures and without its denial."""
-    words = _FIGURE.sub("#", _DENIED.sub("", text.lower())).rstrip(".").split()
-    return " ".join(word.removesuffix("s") for word in words)
-
-
-def _incompatible(one: Finding, other: Finding) -> bool:
-    denies = [bool(_DENIED.search(each.text.lower())) or each.kind == "does_not" for each in (one, other)]
-    return denies[0] != denies[1] or _FIGURE.findall(one.text) != _FIGURE.findall(other.text)
-
-
-def _at(finding: Finding) -> str:
-    held = [f"{citation.path}:{citation.line}" for citation in finding.citations if citation.checked]
-    return f"{finding.text} ({held[0]})" if held else finding.text

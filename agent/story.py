@@ -26,7 +26,7 @@ _BOOT: Final = {
 }
 _LEANING: Final = (
     "claims", "answer", "decided", "follow_ups", "hypotheses", "changes", "arithmetic", "options", "memory", "walls",
-    "timeline", "since", "verified", "target", "findings",
+    "timeline", "since", "verified", "target", "findings", "contradictions",
 )  # fmt: skip
 
 

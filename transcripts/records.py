@@ -311,7 +311,6 @@ class Reported(Record):
 class Compared(Record):
     type: Literal["compared"] = "compared"
     options: tuple[Json, ...]
-    contradictions: tuple[str, ...] = ()
     arithmetic: tuple[Json, ...] = ()
     memory: tuple[Json, ...] = ()
 

@@ -171,10 +171,11 @@ class _Desk:
 
     async def compare(self, _arguments: NoArguments, emit: Emit) -> str:
         from agent import merge
+        from agent.contradictions import contradictions
 
         compared = merge.compare(self._session.case)
         emit(compared)
-        return merge.compared_text(compared)
+        return merge.compared_text(compared, contradictions(self._session.case))
 
     async def propose(self, arguments: ProposeArguments, emit: Emit) -> str:
         from agent import advise

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
+from agent.contradictions import contradictions
 from agent.history import messages, shorten
 from agent.limits import Meter, waiting
 from agent.loop import Agent
-from agent.merge import compare
 from agent.model import Reply, Request
 from agent.models.scripted import Scripted, calls, say
 from agent.progress import progress
@@ -428,9 +428,8 @@ def test_contradictions_are_listed_and_what_is_open_stays_open(tmp_path: Path) -
     with session_in(tmp_path) as session:
         session.record(Reported(task="ses_1", findings=(found("does", "the pool grows"),), verified=True))
         session.record(Reported(task="ses_2", findings=(found("does_not", "the pool never grows"),), unanswered=("2",)))
-        compared = compare(session.case)
+        (listed,) = contradictions(session.case)
         told = shown(session.case.reports["ses_2"], "")
-    (listed,) = compared.contradictions
     assert "the pool grows" in listed
     assert "the pool never grows" in listed
     assert "- unanswered: 2" in told.splitlines()

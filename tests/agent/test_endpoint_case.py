@@ -46,7 +46,7 @@ def _settings(home: Path, server: Endpoint) -> Settings:
     return Settings(home, load_settings("playbook").cache, "m", server.url, "k")
 
 
-async def _diagnose(home: Path, server: Endpoint) -> Json:
+async def diagnosed_by(home: Path, server: Endpoint) -> Json:
     target = {"kind": "recorded", "recording": "slots", "host": "recorded:slots"}
     with start(_settings(home, server), target, COMPLAINT) as session:
         run = Run.on(_settings(home, server), session, lambda *_: None)
@@ -58,7 +58,7 @@ def _researcher(request: Json) -> bool:
     return any(tool["function"]["name"] == "report" for tool in request.get("tools", ()))
 
 
-def _two_minds(main: list[Answer], research: list[Answer]) -> Answer:
+def two_minds(main: list[Answer], research: list[Answer]) -> Answer:
     """One endpoint, two roles: what it answers depends on the tools that the request brings."""
 
     async def answer(connection: Any) -> None:
@@ -90,8 +90,8 @@ def diagnosed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Json, list[Json
 
     async def work() -> tuple[Json, list[Json]]:
         async with endpoint(says("unused")) as server:
-            server.answers[:] = [_two_minds(main, research)]
-            return await _diagnose(tmp_path_factory.mktemp("case"), server), server.requests
+            server.answers[:] = [two_minds(main, research)]
+            return await diagnosed_by(tmp_path_factory.mktemp("case"), server), server.requests
 
     document, requests = asyncio.run(work())
     own = [request for request in requests if not _researcher(request)]
@@ -150,7 +150,7 @@ def test_an_endpoint_that_dies_in_the_middle_ends_with_6_and_the_session_goes_on
     async def work() -> Json:
         async with endpoint(calls(("look", {})), fails(401, "key revoked")) as server:
             with pytest.raises(EndpointError) as caught:
-                await _diagnose(tmp_path, server)
+                await diagnosed_by(tmp_path, server)
             assert caught.value.exit_code == 6
             (identity,) = [path.name for path in (tmp_path / "transcripts").iterdir()]
             server.answers[:] = [calls(("weigh", {})), calls(("propose", {"changes": []})), says("It is 48 [E20].")]

@@ -152,7 +152,7 @@ def follow_ups(document: Json) -> Iterator[Block]:
     for text in still_asked(document):
         what, _, look = text.partition("Look: ")
         rows.append((f"Find out: {what.strip()}", "", look or "ask again with what was found"))
-    rows += [(f"Settle: {text}", "", "read both places in the source") for text in document["contradictions"]]
+    rows += [(cited(f"Settle: {text}"), "", "read both places") for text in document["contradictions"]]
     if rows:
         yield Table("Actions", ("action", "owner", "check"), tuple(rows))
     warned = [f"Do not {each['do']} {each['flag']}: {sentence(each['why'])}" for each in document["must_not"]]

@@ -105,9 +105,7 @@ def left_open(document: Json) -> Iterator[Block]:
         if not spoken["supported"]
     ]
     items += [cited(f"Proposed and refused: {each['what']}: {each['reason']}") for each in document["refused"]]
-    items += [
-        cited(f"Findings disagree: {text}", _contradicting(document, text)) for text in document["contradictions"]
-    ]
+    items += [cited(f"Findings disagree: {text}") for text in document["contradictions"]]
     items += [
         cited(f"Research ended as {task['status']}: {task['description']} ({task['id']}): {brought(task)}")
         for task in document["tasks"]
@@ -126,15 +124,6 @@ def left_open(document: Json) -> Iterator[Block]:
         yield Items(tuple(items))
     else:
         yield Paragraph("Nothing that was proposed was refused, and nothing that was asked stayed open.")
-
-
-def _contradicting(document: Json, text: str) -> list[str]:
-    return [
-        citation
-        for finding in document["findings"]
-        if finding["text"] in text and text.startswith(finding["subject"])
-        for citation in finding["citations"]
-    ][:4]
 
 
 def options(document: Json) -> Iterator[Block]:

@@ -163,9 +163,7 @@ def hostile(text: str = ALL) -> list[Record]:
         Claimed(claims=(ClaimRow(id="C1", text=text, verdict="contradicted", evidence=("E1:1",), why=text),)),
         TaskChanged(id="ses_01TESTTESTTEST01", description=text, status="failed"),
         Reported(task="ses_01TESTTESTTEST01", findings=(finding,), text=text),
-        Compared(
-            options=(option, told), contradictions=(text,), arithmetic=(total,), memory=(step, {**step, "name": "free"})
-        ),
+        Compared(options=(option, told), arithmetic=(total,), memory=(step, {**step, "name": "free"})),
         Advised(
             changes=(_change(text),),
             refused=({"what": text, "reason": text},),

@@ -22,7 +22,7 @@ from agent.views.tables import told_options
 from agent.views.words import FILL_IN, checked, plainly, typed
 from tests.agent.views.conftest import HOSTS
 from tests.program import Done, sglscout
-from transcripts.records import Finding, Opened, Record, Reported
+from transcripts.records import Record
 
 Json = dict[str, Any]
 SCREEN = 24
@@ -187,30 +187,6 @@ def test_a_crash_log_gets_words_to_type_and_the_way_back(tmp_path: Path) -> None
     back = told.partition("\nRoll back\n")[2].partition("\n\n")[0]
     assert "as before: --mem-fraction-static 0.95" in " ".join(back.split())
     assert max(len(line) for line in told.splitlines()) <= 80
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "disagree"),
-    [
-        (("does", "the default is 2.0"), ("does", "the default is 4.0"), True),
-        (("does", "it keeps the draft's KV"), ("does", "it does not keep the draft's KV"), True),
-        (("does", "copies prefixes back"), ("contradicts", "each rank looks at the whole host's memory"), False),
-        (("does", "the default is 2.0"), ("constraint", "it must be larger than 1"), False),
-        (("does", "the default is 2.0"), ("does", "the default is 2.0"), False),
-    ],
-)
-def test_findings_disagree_only_about_one_measure_of_one_option(
-    one: tuple[str, str], other: tuple[str, str], disagree: bool
-) -> None:
-    findings = tuple(
-        Finding.model_validate({"question": "1", "subject": "--hicache-ratio", "kind": kind, "text": text})
-        for kind, text in (one, other)
-    )
-    case = Case.fold([Opened(id="ses_01TESTTESTTEST00", role="session", text="slow")])
-    for number, finding in enumerate(findings):
-        case.apply(Reported(task=f"ses_{number}", findings=(finding,)))
-    assert bool(compare(case).contradictions) is disagree
-    assert all(one[1] in text and other[1] in text for text in compare(case).contradictions)
 
 
 def test_facts_are_told_in_words() -> None:
