@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from tools.source.later import refused_later
 from tools.source.launch import Launch, values_of
 from tools.source.problem import Problem, Severity
 from tools.source.rule import CALLED, Rule
+from tools.source.rules import names_of
 from tools.source.weigh import UNKNOWN, holds, value_of
 
 if TYPE_CHECKING:
@@ -24,10 +26,11 @@ def broken(launch: Launch, catalogue: FlagCatalogue, rules: Sequence[Rule]) -> l
     dispatched = _dispatched(launch, catalogue, rules)
     values |= dict.fromkeys(dispatched, True)
     chosen = {dest for dest in given if dest not in values or values[dest] != plain.get(dest)}
+    names = names_of(catalogue)
     found: list[Problem] = []
     changed: dict[str, Rule] = {}
     for rule in rules:
-        asked = (chosen | set(changed)) & _condition_names(rule)
+        asked = (chosen | set(changed)) & _condition_names(rule, names)
         asked |= {dispatched[each] for each in rule.conditions if each in dispatched}
         later = all(rule.path == changed[dest].path and rule.line > changed[dest].line for dest in asked - given)
         if not asked & chosen or not later:
@@ -97,18 +100,24 @@ def _certain(rule: Rule, values: dict[str, Any], fixed: set[str], rules: Sequenc
 
 def _settled(rule: Rule, values: dict[str, Any]) -> bool:
     """Whether an override sets what is there already."""
-    return len(rule.sets) == 1 and _set_to(rule, values) == values.get(rule.sets[0], UNKNOWN)
+    return all(value == values.get(dest, UNKNOWN) for dest, value in _set_to(rule, values).items())
 
 
-def _set_to(rule: Rule, values: dict[str, Any]) -> Any:
-    """The value that an override of one flag sets; UNKNOWN if it is worked out as the server starts."""
-    text = rule.effect.partition('; says "')[0].removeprefix(f"{rule.sets[0]} = ")
-    return value_of(text, values, rule.terms)
+def _set_to(rule: Rule, values: dict[str, Any]) -> dict[str, Any]:
+    """What an override sets: `a = b, b = 1`, all of it at once; UNKNOWN where it is worked out as the server starts."""
+    found = dict.fromkeys(rule.sets, UNKNOWN)
+    try:
+        written = ast.parse(f"dict({rule.effect.partition('; says ')[0]})", mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return found
+    for each in written.keywords if isinstance(written, ast.Call) else ():
+        if each.arg in found:
+            found[each.arg] = value_of(ast.unparse(each.value), values, rule.terms)
+    return found
 
 
 def _apply(rule: Rule, values: dict[str, Any], changed: dict[str, Rule]) -> None:
-    for dest in rule.sets:
-        value = _set_to(rule, values) if len(rule.sets) == 1 else UNKNOWN
+    for dest, value in _set_to(rule, values).items():
         if value is UNKNOWN:
             values.pop(dest, None)
         else:
@@ -116,10 +125,9 @@ def _apply(rule: Rule, values: dict[str, Any], changed: dict[str, Rule]) -> None
         changed[dest] = rule
 
 
-def _condition_names(rule: Rule) -> set[str]:
+def _condition_names(rule: Rule, names: frozenset[str]) -> set[str]:
     """The flags that the condition itself weighs; of an `or` as well as of an `and`."""
-    words = set(re.findall(r"\w+", " ".join((*rule.conditions, *rule.terms))))
-    return {flag for flag in rule.flags if flag in words}
+    return set(re.findall(r"\w+", " ".join((*rule.conditions, *rule.terms)))) & names
 
 
 def _first_name(dests: set[str], catalogue: FlagCatalogue) -> str:

@@ -26,9 +26,10 @@ from tools.source.reading import GROUPS, RECORDS
 from tools.source.rule import Rule
 from tools.source.rules import HANDLERS, Family, about, family_of, read_under, readers, scan_handlers
 from tools.source.search import Hit
+from tools.source.spelled import spelled
 from tools.source.store import Placed
 
-FORMAT: Final = 17
+FORMAT: Final = 19
 READERS_SHOWN: Final = 8
 HANDLERS_SHOWN: Final = 10
 SECONDS: Final = 20.0
@@ -66,7 +67,9 @@ class Knowledge:
                 path = self._placed.folder / f"handlers-{FORMAT}.json"
                 found = _rules_in(_text(path))
                 if found is None:
-                    found = scan_handlers(self._modules, self._placed.manifest.files, self.catalogue())
+                    paths = self._placed.manifest.files
+                    found = scan_handlers(self._modules, paths, self.catalogue())
+                    found = spelled(found, self._modules, paths, self.catalogue())
                     _keep(path, _rules_text(found))
                 self._handlers = found
             return self._handlers

@@ -13,7 +13,7 @@ from typing import Final
 from tools.source.syntax import Function, dotted, inside
 
 RECORDS: Final = frozenset({"server_args", "args", "cfg", "sa", "serverargs", "self_args", "params"})
-VIEWS: Final = ("view", "copy", "replace")
+VIEWS: Final = ("view", "copy", "replace", "_resolved")
 # What is asked of process groups and follows from a flag, though it need not be its value.
 GROUPS: Final[dict[str, str]] = {
     "get_tensor_model_parallel_world_size": "tp_size",
@@ -61,6 +61,8 @@ class Reading:
                 return name in RECORDS
             case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[first, *_]):
                 return name.lower().endswith(VIEWS) and self._is_record(first)
+            case ast.Call(func=ast.Attribute(value=receiver, attr=name), args=[], keywords=[]):
+                return name.endswith(VIEWS) and self._is_record(receiver)
         return False
 
     def flag(self, node: ast.AST) -> str | None:

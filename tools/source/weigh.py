@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ast
 import operator
+import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
 UNKNOWN: Final = object()
+ARCHITECTURE: Final = "architecture"  # the model's, among the values where it is known
 DEPTH_LIMIT: Final = 40
-TEXT_METHODS: Final = frozenset({"lower", "upper", "strip", "startswith", "endswith"})
+TEXT_METHODS: Final = frozenset({"lower", "upper", "strip", "startswith", "endswith", "group"})
 COMPARE: Final[dict[type[ast.cmpop], Callable[[Any, Any], Any]]] = {
     ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt,
     ast.GtE: operator.ge, ast.Is: operator.is_, ast.IsNot: operator.is_not,
@@ -20,6 +22,13 @@ ARITHMETIC: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
     ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
 }  # fmt: skip
+PLAIN: Final[dict[str, Callable[..., Any]]] = {
+    "str": str, "int": int, "float": float, "bool": bool, "len": len, "min": min, "max": max, "set": set, "list": list,
+}  # fmt: skip
+TYPES: Final = {"str": str, "int": int, "float": float, "bool": bool, "list": list, "dict": dict}
+# No group is repeated, and little is: whatever the tree says, matching ends soon.
+HARMLESS: Final = re.compile(r"(?!.*\)[*+?{])(?:[^*+{]*[*+{]){0,2}[^*+{]*")
+MATCHED_LIMIT: Final = 2_000
 
 
 def holds(condition: str, values: Mapping[str, Any], terms: tuple[str, ...] = ()) -> bool | None:
@@ -29,12 +38,10 @@ def holds(condition: str, values: Mapping[str, Any], terms: tuple[str, ...] = ()
 
 
 def value_of(expression: str, values: Mapping[str, Any], terms: tuple[str, ...] = ()) -> Any:
-    """The value of an expression, UNKNOWN where it is not certain."""
+    """The value of an expression, UNKNOWN where it is not certain. `terms` are `name or call = expression`."""
     try:
-        node = _parsed(expression)
-        spelled = {term.partition(" = ")[0]: term.partition(" = ")[2] for term in terms}
-        return _value(node, values, spelled, 0)
-    except (SyntaxError, TypeError, ValueError, ZeroDivisionError, KeyError, RecursionError, OverflowError):
+        return _Weigher(values, _spelled(terms)).value(_parsed(expression))
+    except (SyntaxError, TypeError, ValueError, ZeroDivisionError, LookupError, RecursionError, OverflowError):
         return UNKNOWN
 
 
@@ -43,51 +50,111 @@ def _parsed(expression: str) -> ast.expr:
     return ast.parse(expression, mode="eval").body
 
 
-def _value(node: ast.expr, values: Mapping[str, Any], terms: dict[str, str], depth: int) -> Any:  # noqa: C901 - one case for each kind
-    if depth > DEPTH_LIMIT:
+@lru_cache(4096)
+def _spelled(terms: tuple[str, ...]) -> dict[str, str]:
+    return {term.partition(" = ")[0]: term.partition(" = ")[2] for term in terms}
+
+
+@lru_cache(8192)
+def _text(node: ast.expr) -> str:
+    return ast.unparse(node)
+
+
+class _Weigher:
+    """Works one expression out. Each term once: a tree may spell one by another again and again."""
+
+    def __init__(self, values: Mapping[str, Any], terms: Mapping[str, str]) -> None:
+        self._values = values
+        self._terms = terms
+        self._found: dict[str, Any] = {}
+        self._depth = 0
+
+    def value(self, node: ast.expr) -> Any:
+        self._depth += 1
+        try:
+            return UNKNOWN if self._depth > DEPTH_LIMIT else self._value(node)
+        finally:
+            self._depth -= 1
+
+    def _all(self, nodes: list[ast.expr]) -> list[Any]:
+        return [self.value(each) for each in nodes]
+
+    def _value(self, node: ast.expr) -> Any:  # noqa: C901 - one case for each kind
+        match node:
+            case ast.Constant(value=value):
+                return value
+            case ast.Name(id=name) if name in self._values:
+                return self._values[name]
+            case ast.Subscript(value=ast.Attribute(attr="architectures"), slice=ast.Constant(value=0)):
+                return self._values.get(ARCHITECTURE, UNKNOWN)
+            case ast.Name() | ast.Attribute() | ast.Call() if self._terms and _text(node) in self._terms:
+                return self._term(_text(node))
+            case ast.List(elts=items) | ast.Tuple(elts=items) | ast.Set(elts=items):
+                found = self._all(items)
+                return UNKNOWN if UNKNOWN in found else found
+            case ast.UnaryOp(op=ast.Not(), operand=inner):
+                value = self.value(inner)
+                return UNKNOWN if value is UNKNOWN else not value
+            case ast.UnaryOp(op=ast.USub(), operand=inner):
+                value = self.value(inner)
+                return UNKNOWN if value is UNKNOWN else -value
+            case ast.BoolOp(op=joined, values=parts):
+                return _boolean(self._all(parts), every=isinstance(joined, ast.And))
+            case ast.Compare(left=left, ops=operators, comparators=others):
+                return _compared(self._all([left, *others]), operators)
+            case ast.BinOp(left=left, op=sign, right=right) if type(sign) in ARITHMETIC:
+                one, two = self.value(left), self.value(right)
+                return ARITHMETIC[type(sign)](one, two) if _number(one) and _number(two) else UNKNOWN
+            case ast.IfExp(test=test, body=body, orelse=other):
+                chosen = self.value(test)
+                return UNKNOWN if chosen is UNKNOWN else self.value(body if chosen else other)
+            case ast.Subscript(value=inner, slice=ast.Constant(value=key)):
+                value = self.value(inner)
+                if isinstance(value, list) and isinstance(key, int):
+                    return value[key]
+                return value[key] if isinstance(value, dict) else UNKNOWN
+            case ast.Call(keywords=[]):
+                return self._called(node)
         return UNKNOWN
 
-    def of(inner: ast.expr) -> Any:
-        return _value(inner, values, terms, depth + 1)
+    def _term(self, name: str) -> Any:
+        if name not in self._found:
+            self._found[name] = UNKNOWN  # while it is asked for itself
+            self._found[name] = self.value(_parsed(self._terms[name]))
+        return self._found[name]
 
-    match node:
-        case ast.Constant(value=value):
-            return value
-        case ast.Name(id=name) if name in values:
-            return values[name]
-        case ast.Name(id=name) if name in terms:
-            rest = {key: text for key, text in terms.items() if key != name}
-            return _value(_parsed(terms[name]), values, rest, depth + 1)
-        case ast.List(elts=items) | ast.Tuple(elts=items) | ast.Set(elts=items):
-            found = [of(item) for item in items]
-            return UNKNOWN if any(each is UNKNOWN for each in found) else found
-        case ast.UnaryOp(op=ast.Not(), operand=inner):
-            value = of(inner)
-            return UNKNOWN if value is UNKNOWN else not value
-        case ast.UnaryOp(op=ast.USub(), operand=inner):
-            value = of(inner)
-            return UNKNOWN if value is UNKNOWN else -value
-        case ast.BoolOp(op=joined, values=parts):
-            return _boolean([of(part) for part in parts], every=isinstance(joined, ast.And))
-        case ast.Compare(left=left, ops=operators, comparators=others):
-            return _compared([of(each) for each in (left, *others)], operators)
-        case ast.BinOp(left=left, op=sign, right=right) if type(sign) in ARITHMETIC:
-            one, two = of(left), of(right)
-            return UNKNOWN if UNKNOWN in (one, two) or None in (one, two) else ARITHMETIC[type(sign)](one, two)
-        case ast.Call(func=ast.Attribute(value=inner, attr=method), args=arguments, keywords=[]) if (
-            method in TEXT_METHODS
-        ):
-            text, given = of(inner), [of(each) for each in arguments]
-            if not isinstance(text, str) or any(not isinstance(each, (str, list)) for each in given):
-                return UNKNOWN
-            return getattr(text, method)(*(tuple(each) if isinstance(each, list) else each for each in given))
-        case ast.Call(func=ast.Name(id="str"), args=[inner], keywords=[]):
-            value = of(inner)
-            return UNKNOWN if value is UNKNOWN else str(value)
-        case ast.IfExp(test=test, body=body, orelse=other):
-            chosen = of(test)
-            return UNKNOWN if chosen is UNKNOWN else of(body if chosen else other)
-    return UNKNOWN
+    def _called(self, node: ast.Call) -> Any:
+        if isinstance(node.func, ast.Name) and node.func.id == "isinstance":
+            return self._instance(*node.args)
+        given = self._all(node.args)
+        if UNKNOWN in given:
+            return UNKNOWN
+        match node.func:
+            case ast.Name(id=name) if name in PLAIN:
+                return PLAIN[name](*given)
+            case ast.Attribute(value=ast.Name(id="re"), attr="match"):
+                pattern, text = given
+                short = isinstance(text, str) and len(text) <= MATCHED_LIMIT
+                return re.match(pattern, text) if short and HARMLESS.fullmatch(pattern) else UNKNOWN
+            case ast.Attribute(value=inner, attr=method) if method in TEXT_METHODS:
+                receiver = self.value(inner)
+                if isinstance(receiver, re.Match if method == "group" else str):
+                    return getattr(receiver, method)(*map(_hashed, given))
+        return UNKNOWN
+
+    def _instance(self, of: ast.expr, kinds: ast.expr) -> Any:
+        value = self.value(of)
+        named = kinds.elts if isinstance(kinds, ast.Tuple) else [kinds]
+        known = tuple(TYPES[each.id] for each in named if isinstance(each, ast.Name) and each.id in TYPES)
+        return UNKNOWN if value is UNKNOWN or len(known) < len(named) else isinstance(value, known)
+
+
+def _hashed(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float)
 
 
 def _boolean(found: list[Any], *, every: bool) -> Any:

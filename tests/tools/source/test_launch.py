@@ -132,6 +132,26 @@ def test_rules_that_are_broken_are_cited() -> None:
     assert not [each for each in problems("--enable-hierarchical-cache").values() if each.kind == "rule"]
 
 
+@pytest.mark.parametrize(
+    ("version", "command", "flag", "at"),
+    [
+        ("0.4.6", "--tp 8 --enable-dp-attention --dp 3", "--tensor-parallel-size", "srt/server_args.py:295"),
+        ("0.5.9", "--tp 8 --enable-dp-attention --dp 3", "--tensor-parallel-size", "srt/server_args.py:2116"),
+        ("0.5.16", "--tp 8 --enable-dp-attention --dp 3", "--tp-size", "srt/server_args.py:5607"),
+        ("0.5.23", "--tp 8 --enable-dp-attention --dp 3", "--tp-size", "srt/arg_groups/parallel_hook.py:326"),
+        ("0.5.23", "--tp 8 --attn-dp-size 3", "--tp-size", "srt/arg_groups/parallel_hook.py:326"),
+        ("0.5.9", "--tp 8 --attn-cp-size 3", "--tensor-parallel-size", "srt/server_args.py:2086"),
+        ("0.5.16", "--tp 8 --enable-dp-attention --dp 4 --attn-cp-size 4", "--tp-size", "srt/server_args.py:5559"),
+    ],
+)
+def test_a_rule_over_what_a_small_function_or_a_view_says_is_weighed(
+    version: str, command: str, flag: str, at: str
+) -> None:
+    assert problems(command, version)["rule", flag].at == at
+    sound = command.replace("3", "4").replace("cp-size 4", "cp-size 2")
+    assert not [each for each in problems(sound, version).values() if each.severity == "error"]
+
+
 def test_a_rule_is_broken_by_what_an_earlier_handler_sets() -> None:
     found = problems("--enable-hierarchical-cache --disaggregation-mode decode")
     assert "disable_radix_cache = True" in found["override", "--disable-radix-cache"].message
