@@ -179,8 +179,6 @@ def result_of(reply: dict[str, Any]) -> SearchResult:
     notes = []
     if reply["stopped"]:
         notes.append(f"stopped after {reply['total']} matches; narrow the pattern or the path")
-    if reply["hidden"]:
-        notes.append(f"ignore rules around the cache hide {reply['hidden']} files; they were searched one by one")
     return SearchResult(hits, reply["total"], reply["files"], len(hits) < reply["total"], "; ".join(notes))
 
 

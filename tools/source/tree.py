@@ -1,7 +1,6 @@
 """A tree brought into the cache: text files only, names that can be printed, nothing that points elsewhere.
 
     trees/DIGEST/manifest.json      what is in it, and what was set aside and why; written last
-    trees/DIGEST/.git/              empty: stops ignore rules of folders above from hiding files to the search
     trees/DIGEST/sglang/srt/...     the package root
 
 A tree is built beside its place and renamed into it, so that a kill leaves nothing half. Files are stored as UTF-8:
@@ -174,7 +173,6 @@ def build(entries: Iterator[Entry], version: str, trees: Path) -> Manifest:
             files=files,
             set_aside=tuple(sorted(intake.set_aside)),
         )
-        (building / ".git").mkdir()
         _write_manifest(manifest, building)
         place = trees / manifest.digest
         if not (place / "manifest.json").exists():

@@ -62,4 +62,6 @@ MULTILINE: tuple[tuple[str, dict[str, Any], tuple[str, ...]], ...] = (
     (r"return\s+None\s+def", {"context": 1}, ("-C1",)),
     (r"^$\n^$", {"path": "srt/managers"}, ("srt/managers",)),
     (r"\A#", {}, ()),
+    (r"raise valueerror\(\n\s+f?\"unsupported", {"ignore_case": True}, ("-i",)),
+    (r"torch\n\nimport TRITON", {"ignore_case": True, "globs": ["*_kernels.py"]}, ("-i", "-g", "*_kernels.py")),
 )
