@@ -12,17 +12,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-import yaml
-
-from tools.advice import values
+from tools.advice import pods, rows, values
 from tools.advice.catalogue import Catalogue
 from tools.advice.change import Change
 from tools.advice.check import typed_as
 from tools.advice.command import ENGINE_RUN, engine_run
 from tools.advice.edits import remove_flag, set_flag
-from tools.advice.forms import systemd, yaml_text
+from tools.advice.forms import systemd
 from tools.advice.launch import Form, Launch, parse_launch
-from tools.advice.mapped import Edit, Word, apply
+from tools.advice.mapped import Edit, Word
 from tools.advice.steps import steps
 
 DROP_IN = "zz-sglscout.conf"
@@ -246,13 +244,15 @@ def _other(launch: Launch, change: Change) -> str | None:
         return _quadlet_line(launch, change)
     if change.kind == "env":
         if launch.form in ("compose", "kubernetes") and launch.node is not None:
-            return _yaml_env(launch, change)
+            return rows.variable(launch, change.flag, None if change.do == "remove" else _env_text(change))
         if launch.form in ("docker", "script", "shell") and launch.node is None:
             return _shell_env(launch, change)
     if change.kind == "container" and change.to is not None:
         option = _container_option(change)
         if launch.form == "compose":
-            return _compose_key(launch, option.replace("-", "_"), str(change.to))
+            return rows.service_key(launch, option, str(change.to))
+        if launch.form == "kubernetes":
+            return pods.written(launch, option, str(change.to))
         if launch.form == "docker" and launch.node is None:
             return _docker_option(launch, f"--{option}", str(change.to))
     return None
@@ -271,7 +271,7 @@ def _quadlet_line(launch: Launch, change: Change) -> str | None:
         line = f"PodmanArgs=--{_container_option(change)}={change.to}"
     else:
         return None
-    return _insert_lines(launch.text, launch.own[-1].end, line + "\n")
+    return rows.insert_lines(launch.text, launch.own[-1].end, line + "\n")
 
 
 def _shell_env(launch: Launch, change: Change) -> str | None:
@@ -304,105 +304,6 @@ def _docker_option(launch: Launch, option: str, value: str) -> str | None:
     if typed is not None and option not in ("-e", "--ulimit"):
         return launch.text[: typed.start(1)] + value + launch.text[typed.end(1) :]
     return f"{launch.text[: run.end()]} {option} {value}{launch.text[run.end() :]}"
-
-
-def _yaml_env(launch: Launch, change: Change) -> str | None:
-    key = "env" if launch.form == "kubernetes" else "environment"
-    node = yaml_text.child(launch.node, key)
-    value = _env_text(change)
-    if isinstance(node, yaml.SequenceNode):
-        return _env_list(launch, node, change, value)
-    if isinstance(node, yaml.MappingNode):
-        return _env_mapping(launch, node, change, value)
-    if change.do == "remove":
-        return None
-    if launch.form == "kubernetes":
-        return _new_key(launch, key, [f"- name: {change.flag}", f'  value: "{value}"'])
-    return _new_key(launch, key, [f'{change.flag}: "{value}"'])
-
-
-def _env_list(launch: Launch, node: yaml.SequenceNode, change: Change, value: str) -> str | None:
-    text = launch.text
-    for one in node.value:
-        if isinstance(one, yaml.ScalarNode) and one.value.partition("=")[0] == change.flag:
-            mapped = yaml_text.scalar(text, one)
-            if mapped is None or change.do == "remove" or "=" not in one.value:
-                return None
-            inside = mapped.part(one.value.index("=") + 1, len(mapped))
-            spot = (inside.spans[0][0], inside.spans[-1][1]) if len(inside) else (one.end_mark.index,) * 2
-            return apply(text, [Edit(*spot, value)])
-        named = yaml_text.child(one, "name")
-        if isinstance(named, yaml.ScalarNode) and named.value == change.flag:
-            held = yaml_text.child(one, "value")
-            if not isinstance(held, yaml.ScalarNode) or change.do == "remove":
-                return None
-            return apply(text, [Edit(held.start_mark.index, held.end_mark.index, f'"{value}"')])
-    if change.do == "remove" or node.flow_style or not node.value:
-        return None
-    first = node.value[0].start_mark.index
-    lead = text[text.rfind("\n", 0, first) + 1 : first]
-    indent = " " * lead.index("-")
-    row = [f"{indent}- {change.flag}={value}\n"]
-    if launch.form == "kubernetes":
-        row = [f"{indent}- name: {change.flag}\n", f'{indent}  value: "{value}"\n']
-    return _insert_lines(text, _last_end(node.value[-1]), "".join(row))
-
-
-def _env_mapping(launch: Launch, node: yaml.MappingNode, change: Change, value: str) -> str | None:
-    text = launch.text
-    for key, key_node, held in yaml_text.pairs(node):
-        if key == change.flag and node.start_mark.index <= key_node.start_mark.index < node.end_mark.index:
-            if change.do == "remove":
-                start = text.rfind("\n", 0, key_node.start_mark.index) + 1
-                return _without_line(text, start) if not node.flow_style and len(node.value) > 1 else None
-            return apply(text, [Edit(held.start_mark.index, held.end_mark.index, f'"{value}"')])
-    if change.do == "remove" or node.flow_style or not node.value:
-        return None
-    first = node.value[0][0].start_mark.index
-    indent = " " * (first - text.rfind("\n", 0, first) - 1)
-    return _insert_lines(text, _last_end(node.value[-1][1]), f'{indent}{change.flag}: "{value}"\n')
-
-
-def _last_end(node: yaml.Node) -> int:
-    """Where the last character of a node stands; a block collection's own mark lies behind it."""
-    if isinstance(node, yaml.MappingNode) and node.value and not node.flow_style:
-        return _last_end(node.value[-1][1])
-    if isinstance(node, yaml.SequenceNode) and node.value and not node.flow_style:
-        return _last_end(node.value[-1])
-    end = node.end_mark.index
-    return end - 1 if isinstance(node, yaml.ScalarNode) and node.style in ("|", ">") else end
-
-
-def _insert_lines(text: str, after: int, lines: str) -> str:
-    end = text.find("\n", after)
-    return text + "\n" + lines.rstrip("\n") if end < 0 else text[: end + 1] + lines + text[end + 1 :]
-
-
-def _without_line(text: str, start: int) -> str:
-    end = text.find("\n", start)
-    return text[:start] + ("" if end < 0 else text[end + 1 :])
-
-
-def _compose_key(launch: Launch, key: str, value: str) -> str | None:
-    if key in ("ulimit", "memory", "memory_swap", "init"):
-        return None
-    held = yaml_text.child(launch.node, key)
-    if isinstance(held, yaml.ScalarNode):
-        return apply(launch.text, [Edit(held.start_mark.index, held.end_mark.index, value)])
-    return _new_key(launch, key, [], value)
-
-
-def _new_key(launch: Launch, key: str, rows: Sequence[str], value: str = "") -> str | None:
-    """A new key of the service or container, before its first one that may be taken apart by nothing."""
-    node = launch.node
-    if not isinstance(node, yaml.MappingNode) or node.flow_style or not node.value:
-        return None
-    text = launch.text
-    column = node.value[0][0].start_mark.column
-    end = _last_end(node.value[-1][1])
-    pad = " " * column
-    lines = [f"{pad}{key}: {value}".rstrip(), *(f"{pad}  {row}" for row in rows)]
-    return _insert_lines(text, end, "\n".join(lines) + "\n")
 
 
 # What a file is called whose path is not known.

@@ -337,3 +337,63 @@ def test_a_start_that_two_looks_read_counts_once_and_pinning_is_said_to_be_unmea
     assert "pinn" not in restart_cost(facts, [SLOTS]).text()
     hicache = Change("flag", "set", "--enable-hierarchical-cache", None, True)
     assert "319 s) plus HiCache's pinning, unmeasured; with a rollback" in restart_cost(facts, [hicache]).text()
+
+
+POD = """# the server
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: sglang}
+spec:
+  template:
+    spec:
+      containers:
+        - name: server  # eight ranks
+          args: [--model-path, /m, --tp, "8"]
+          resources:
+            limits:
+              nvidia.com/gpu: 8
+"""
+MOUNTED = """          volumeMounts:
+          - mountPath: /dev/shm
+            name: mem
+      volumes:
+        - name: mem
+          emptyDir: {medium: Memory, sizeLimit: 1Gi}  # small
+"""
+FULL = Change("container", "set", "--shm-size", None, "32g")
+ROOM = Change("container", "raise", "--memory", None, "700g")
+SHORT = POD[: POD.index("          resources")]
+
+
+@pytest.mark.parametrize(
+    "text", [POD, POD + MOUNTED, SHORT, POD.replace("gpu: 8\n", "gpu: 8\n              memory: '8Gi'\n")]
+)
+def test_a_pod_gets_its_limit_and_its_shared_memory_where_a_manifest_has_them(text: str) -> None:
+    made = patch(parse_launch("kubernetes", text), [FULL, ROOM])
+    assert not made.notes
+    spec = yaml.safe_load(made.text)["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    assert container["resources"]["limits"]["memory"] == "700Gi"
+    (mount,), (volume,) = container["volumeMounts"], spec["volumes"]
+    assert mount == {"name": volume["name"], "mountPath": "/dev/shm"}
+    assert volume["emptyDir"] == {"medium": "Memory", "sizeLimit": "32Gi"}
+    assert container["args"] == ["--model-path", "/m", "--tp", "8"]
+    gone = [line for line in made.unified.splitlines() if line.startswith("-") and not line.startswith("---")]
+    assert all("8Gi" in line or "1Gi" in line for line in gone)
+
+
+def test_a_limit_that_several_pods_share_by_an_alias_is_left_to_the_operator() -> None:
+    shared = POD.replace(
+        "          resources:\n            limits:\n              nvidia.com/gpu: 8\n", "          resources: *r\n"
+    )
+    text = f"x: &r {{limits: {{memory: 1Gi}}}}\n---\n{shared}".replace("---\n# the server\n", "")
+    made = patch(parse_launch("kubernetes", text), [ROOM])
+    assert made.notes == ("Set --memory to 700g yourself: this form has no place for it.",)
+    assert made.text == text
+
+
+def test_a_service_gets_its_memory_limit_where_it_has_one() -> None:
+    service = "services:\n  a:\n    image: i\n    command: [--model-path, /m]\n"
+    deploy = "    deploy:\n      resources:\n        limits:\n          memory: 8g\n"
+    assert patch(parse_launch("compose", service), [ROOM]).text == service + "    mem_limit: 700g\n"
+    assert patch(parse_launch("compose", service + deploy), [ROOM]).text == service + deploy.replace("8g", "700g")

@@ -73,6 +73,18 @@ def _unbroken(text: Mapped) -> Mapped:
     return Mapped(re.sub(r"\\?\n", lambda found: " " * len(found[0]), text.text), text.spans)
 
 
+def pods(node: yaml.Node) -> Iterator[tuple[yaml.Node, int]]:
+    """Each mapping that has containers, once for each of them, with the place where that container begins."""
+    if isinstance(node, yaml.SequenceNode):
+        for item in node.value:
+            yield from pods(item)
+    for key, _, value in yaml_text.pairs(node):
+        if key in _CONTAINERS and isinstance(value, yaml.SequenceNode):
+            yield from ((node, one.start_mark.index) for one in value.value)
+        elif not isinstance(value, yaml.ScalarNode):
+            yield from pods(value)
+
+
 def _containers(node: yaml.Node, owner: str) -> Iterator[tuple[str, yaml.Node]]:
     """Every container below a node, with `kind/name` of the object it belongs to."""
     if isinstance(node, yaml.SequenceNode):
