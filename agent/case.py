@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import Final
 
 from agent.views.words import typed
 from transcripts.facts import Evidence, Fact, Facts
@@ -38,6 +39,9 @@ from transcripts.records import (
     Verified,
     Weighed,
 )
+
+_WEIGHED: Final = {"cause": "cause", "healthy": "nothing wrong found", "abstain": "undecided"}
+COMPLAINT: Final = "complaint"  # the probe whose evidence is what the operator said
 
 
 @dataclass(slots=True)
@@ -294,11 +298,11 @@ class Case:
             case EvidenceTaken():
                 self._note_look(record)
             case Weighed():
-                self.events.append(Event(record.at, f"weighed: {record.kind} {record.label}".rstrip()))
+                self.events.append(Event(record.at, f"weighed: {_WEIGHED[record.kind]} {record.label}".rstrip()))
             case TaskChanged() if record.status != "running":
                 known = self.tasks.get(record.id)
                 about = record.description or (known.description if known else "")
-                self.events.append(Event(record.at, f"task {record.id} ({about}): {record.status}"))
+                self._note_task(record.at, f"research {record.status}: ", about or record.id)
             case Advised():
                 self.events.append(Event(record.at, f"recommended: {typed(record.changes) or 'no change'}"))
             case Verified():
@@ -312,16 +316,28 @@ class Case:
             case _:
                 pass
 
+    def _note_task(self, at: str, head: str, about: str) -> None:
+        """Tasks that come to the same status one after the other are one event."""
+        last = self.events[-1]
+        if last.text.startswith(head):
+            self.events[-1] = Event(last.at, f"{last.text}; {about}")
+        else:
+            self.events.append(Event(at, f"{head}{about}"))
+
     def _note_look(self, record: EvidenceTaken) -> None:
-        """Looks that follow each other are one event: when the first came, how many, which brought nothing."""
+        """Looks that follow each other are one event: when the first came, how many, which brought nothing.
+
+        What the operator said is kept as evidence too, and is no look.
+        """
+        if record.probe == COMPLAINT:
+            return
         last = self.events[-1]
         together = last.references and last.references[0].startswith("E")
         seen = (*(last.references if together else ()), record.id)
         nothing = [item.probe for name in seen if (item := self.evidence.get(name)) is not None and item.problem]
         nothing += [record.probe] if record.problem else []
-        text = f"looked at {record.host}: {len(seen)} answers" + (
-            f", nothing from {', '.join(nothing)}" if nothing else ""
-        )
+        counted = f"{len(seen)} answers" if len(seen) > 1 else "1 answer"
+        text = f"looked at {record.host}: {counted}" + (f", nothing from {', '.join(nothing)}" if nothing else "")
         event = Event(last.at if together else record.at, text, seen)
         self.events[-1 if together else len(self.events) :] = [event]
 

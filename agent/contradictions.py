@@ -12,8 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from agent.case import Case
-from agent.found import COMPLAINT
+from agent.case import COMPLAINT, Case
 from transcripts.facts import Evidence, Fact, Facts
 from transcripts.records import Compared, Finding
 

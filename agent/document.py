@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from agent.case import Case, Decision
+from agent.case import COMPLAINT, Case, Decision
 from agent.contradictions import contradictions
-from agent.found import COMPLAINT, sglang_found
+from agent.found import sglang_found
 from agent.grounding import sentences
 from agent.story import decided, logged, marks, memory_after, quoted, series, since
 from transcripts.facts import Fact, Facts
@@ -94,7 +94,7 @@ def document(case: Case, *, latest: bool = False) -> Json:
         "verified": list(case.verified.rows) if case.verified else [],
         "series": points.rows,
         "marks": marks(points),
-        "timeline": [*logged(facts, points), *_recorded(case)],
+        "timeline": [*logged(facts, seen), *_recorded(case)],
         "worded": [{"was": was, "text": text} for was, text in case.worded.items()],
         "since": since(case) if case.verified else [],
         "questions": [{"at": said.at, "text": said.text} for said in case.said],

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from agent.case import Case
+from agent.case import COMPLAINT, Case
 from tools.host.framing import DISCOVERY
 from tools.host.look import slots_of
 from transcripts.facts import Fact, Facts
 from transcripts.vocabulary import HOST
 
-COMPLAINT: Final = "complaint"
 _OF_ANY_HOST: Final = frozenset({*HOST, "login", "listening"})
 _NAME: Final = "sglang"
 

@@ -12,8 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from agent.advise import advise
-from agent.case import Case
-from agent.found import COMPLAINT
+from agent.case import COMPLAINT, Case
 from agent.unlisted import unlisted
 from agent.weighed import weighed
 from tools.host.bundle import PASTED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -15,6 +16,8 @@ Json = dict[str, Any]
 SERIES_POINTS: Final = 240
 QUOTED_CHARACTERS: Final = 300
 EVENTS_OF_A_KIND: Final = 3
+FAILURE_CHARACTERS: Final = 200
+_STAMP: Final = re.compile(r"\[(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)")
 _DECODE: Final = "Decode batch"
 _BOOT: Final = {
     "spec_default_reset": "speculative decoding set the running limit to {value} requests",
@@ -99,9 +102,9 @@ def marks(points: Series) -> list[Json]:
     ]
 
 
-def logged(facts: Facts, points: Series) -> list[Json]:
+def logged(facts: Facts, evidence: Mapping[str, Evidence]) -> list[Json]:
     """Events by the clock of the host's log: start, failures, when requests began to wait, retractions."""
-    found = [*_from_facts(facts), *_from_series(points)]
+    found = [*_from_facts(facts, evidence), *_from_series(series(evidence))]
     unique = list({(each["at"], each["text"]): each for each in found}.values())
     return sorted(unique, key=lambda each: str(each["at"]))
 
@@ -109,26 +112,42 @@ def logged(facts: Facts, points: Series) -> list[Json]:
 def since(case: Case) -> list[Json]:
     """Events of the host's log that a look after the verdict brought, and no look before it."""
     evidence, facts = case.seen_since
-    told = {(each["at"], each["text"]) for each in logged(case.seen[1], Series())}
-    return [each for each in logged(facts, series(evidence)) if (each["at"], each["text"]) not in told]
+    before, known = case.seen
+    told = {(each["at"], each["text"]) for each in logged(known, before)}
+    return [each for each in logged(facts, evidence) if (each["at"], each["text"]) not in told]
 
 
-def _from_facts(facts: Iterable[Fact]) -> Iterator[Json]:
+def _from_facts(facts: Iterable[Fact], evidence: Mapping[str, Evidence]) -> Iterator[Json]:
     told: dict[str, int] = {}
+    lines: set[str] = set()
     for fact in facts:
-        known = fact.name in _BOOT and fact.scope in ("", "TP0")
-        if not fact.at or fact.grade != "observed" or not (known or fact.name in FAILURE):
+        known = fact.name in _BOOT and fact.scope in ("", "TP0") and fact.value is not False
+        at = fact.at or (_stamped(fact.source, evidence) if fact.name == "failure" else "")
+        if not at or fact.grade != "observed" or not (known or fact.name in FAILURE):
+            continue
+        if fact.name == "failure" and fact.source in lines:  # told by what was read from that line
             continue
         told[fact.name] = told.get(fact.name, 0) + 1
         if told[fact.name] > EVENTS_OF_A_KIND:
             continue
+        lines.add(fact.source)
         text = _BOOT[fact.name].format(value=fact.value) if known else _failure(fact)
-        yield _event(fact.at, text, fact.source)
+        yield _event(at, text, fact.source)
+
+
+def _stamped(source: str, evidence: Mapping[str, Evidence]) -> str:
+    """The time that a line of evidence itself prints, as the parsers write it; empty where it prints none."""
+    name, _, line = source.partition(":")
+    lines = evidence[name].text.splitlines() if line and name in evidence else []
+    found = _STAMP.search(lines[int(line) - 1]) if line and int(line) <= len(lines) else None
+    return f"{found[1]} {found[2]}" if found else ""
 
 
 def _failure(fact: Fact) -> str:
+    if fact.name == "failure":
+        return f"failure: {fact.value}"[:FAILURE_CHARACTERS]
     meaning = FAILURE[fact.name][1].partition(":")[0].partition(";")[0]
-    return f"{meaning}: {fact.value} {fact.unit}".rstrip()[:200]
+    return f"{meaning}: {fact.value} {fact.unit}".rstrip()[:FAILURE_CHARACTERS]
 
 
 def _from_series(points: Series) -> Iterator[Json]:

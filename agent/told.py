@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from agent.case import Case
-from agent.found import COMPLAINT
+from agent.case import COMPLAINT, Case
 from transcripts.facts import Evidence
 
 # An answer, or somebody who tells of what is theirs; bare words of the field are a question put shortly.

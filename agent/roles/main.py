@@ -11,7 +11,8 @@ from typing import Any, Final, TypeVar
 
 from pydantic import Field
 
-from agent.found import COMPLAINT, server_port
+from agent.case import COMPLAINT
+from agent.found import server_port
 from agent.limits import waiting
 from agent.roles.beside import look_beside
 from agent.session import Session

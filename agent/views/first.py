@@ -10,7 +10,7 @@ from textwrap import shorten
 from typing import Any, Final
 
 from agent.views.layout import Line, paragraph
-from agent.views.words import HICACHE, amount, change_told, listed, measured, plural, sentence
+from agent.views.words import HICACHE, VERDICTS, amount, change_told, listed, measured, plural, sentence
 
 Json = dict[str, Any]
 LABEL: Final = 10
@@ -23,7 +23,6 @@ COST: Final = 140
 RISK: Final = COST
 LEFT_OUT: Final = " …"
 STYLES: Final = {"cause": "bold green", "healthy": "bold green", "abstain": "bold yellow"}
-VERDICTS: Final = {"supported": "holds", "contradicted": "does not hold", "untestable": "cannot be tested yet"}
 _COMMANDS: Final = frozenset({"Look", "Then"})
 _WEIGHTIEST: Final = ("contradicted", "supported", "untestable")
 

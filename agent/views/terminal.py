@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from agent.views import layout, tables
-from agent.views.first import VERDICTS, anew, first_screen
+from agent.views.first import anew, first_screen
 from agent.views.layout import Line, Page, columned, item, paragraph
 from agent.views.layout import table as table
 from agent.views.weighed import facts_weighed, looks_weighed
-from agent.views.words import change_line, checked, fewer, plural, sentence, typed, with_sources
+from agent.views.words import VERDICTS, change_line, checked, fewer, plural, sentence, typed, with_sources
 
 if TYPE_CHECKING:
     from rich.console import Console

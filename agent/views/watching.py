@@ -7,7 +7,7 @@ from collections.abc import Callable
 from shutil import get_terminal_size
 from typing import TextIO
 
-from agent.found import COMPLAINT
+from agent.case import COMPLAINT
 from agent.views.layout import NARROWEST, paragraph
 from agent.views.words import FILL_IN, plural, visible
 from transcripts.records import (

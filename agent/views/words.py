@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any, Final
 
 from transcripts.vocabulary import VOCABULARY
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 REFERENCES_SHOWN: Final = 3
+SHORT: Final = 100  # characters of what was said at length, where only what it was about matters
 WORDING_SHOWN: Final = 24  # characters that tell which paragraph it is
 REFERENCE: Final = re.compile(r"(?<![A-Za-z0-9])[ES]\d+(?::\d+)?(?![A-Za-z0-9])")
 BRACKETED: Final = re.compile(r" ?\[((?:[ES]\d+(?::\d+)?)(?:, ?[ES]\d+(?::\d+)?)*)\]")
@@ -29,6 +31,7 @@ _BARE: Final = re.compile(
     re.IGNORECASE,
 )
 
+VERDICTS: Final = {"supported": "holds", "contradicted": "does not hold", "untestable": "cannot be tested yet"}
 HICACHE: Final = "--enable-hierarchical-cache"
 FLAG: Final = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]+")
 GPU_WALL: Final = "GPU memory: "  # how the wall begins that a change brings nearer on the GPU
@@ -82,8 +85,8 @@ def change_told(change: Json) -> str:
     """The same as prose: `raise --mem-fraction-static from 0.88 to 0.89`."""
     before = "not set so far" if change["from"] is None else f"so far {change['from']}"
     if change["to"] is None:
-        done = {"remove": "removed", "set": "switched on"}.get(change["do"], "a newer version")
-        return f"{change['flag']}: {done} ({before})"
+        done = {"remove": f"remove {change['flag']}", "set": f"switch {change['flag']} on"}
+        return f"{done.get(change['do']) or change['flag'] + ': a newer version'} ({before})"
     unit = "" if change["unit"] in (None, "", "fraction") else f" {change['unit']}"
     return f"{change['do']} {change['flag']} to {change['to']}{unit} ({before})"
 
@@ -193,6 +196,18 @@ def wording(record: Reworded) -> str:
 def listed(items: list[str]) -> str:
     """`a`, `a and b`, `a, b and c`."""
     return " and ".join([", ".join(items[:-1]), items[-1]]) if len(items) > 1 else "".join(items)
+
+
+def ended(text: str) -> str:
+    """The text with a full stop, also behind a quotation that has no mark of its own at its end."""
+    text = text.strip()
+    mark = text[-2:-1] if text.endswith("”") else text[-1:]
+    return text if mark in (".", "!", "?", "…", ":") or not text else f"{text}."
+
+
+def in_short(text: str, characters: int = SHORT) -> str:
+    """As many whole words of a text as there is room for, in one line."""
+    return shorten(" ".join(text.split()), characters, placeholder=" …")
 
 
 def sentence(text: str) -> str:

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from agent.advise import TUNED
+from agent.case import COMPLAINT as COMPLAINT_PROBE
 from agent.case import Case
 from agent.commands.diagnose import COMPLAINT
 from agent.document import document
-from agent.found import COMPLAINT as COMPLAINT_PROBE
 from agent.grounding import commands_of
 from agent.models.playbook.followup import answered
 from agent.models.playbook.operating import restart_cost
@@ -307,7 +307,7 @@ OF_OTHERS = {
     ],
     "prefix": [
         ("does hicache slow things down", ["accept length can fall", "takes minutes"]),
-        ("is hicache on now?", ["--enable-hierarchical-cache is off", "switched on"]),
+        ("is hicache on now?", ["--enable-hierarchical-cache is off", "switch --enable-hierarchical-cache on"]),
         ("can i get it without hicache", ["without it: "]),
         ("what will I see in the log after restart", ["host memory about 44.75 gb", "each of 8 ranks"]),
         ("how long does pinning take", ["358 gb", "was not seen here"]),

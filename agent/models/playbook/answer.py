@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from agent.case import Case
+from agent.case import COMPLAINT, Case
 from agent.document import next_look
-from agent.found import COMPLAINT, sglang_found
+from agent.found import sglang_found
 from agent.grounding import exists
 from agent.views.words import change_line
 from tools import diagnosis

@@ -2,33 +2,61 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
-from agent.views.sections.blocks import HAPPENED, Block, Code, Items, Paragraph, Table, cited, happened
+from agent.views.sections.blocks import HAPPENED, Block, Code, Items, Paragraph, Table, cited, happened, options_matter
 from agent.views.terminal import rolled_back_when, still_asked
-from agent.views.words import amount, change_told, checked, defanged, sentence, visible
+from agent.views.words import (
+    VERDICTS,
+    amount,
+    change_told,
+    checked,
+    defanged,
+    ended,
+    in_short,
+    sentence,
+    visible,
+)
 
 Json = dict[str, Any]
-ANSWERED: Final = 4
+ANSWERED: Final = 2  # sentences of an answer to a later question
+_SUM: Final = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)+ = ")
 
 
 def decision(document: Json) -> Iterator[Block]:
-    """The answer as it was given, sentence by sentence, and what was not chosen."""
-    answer = document["decided"].get("answer", ())
+    """The answer as it was given, sentence by sentence, and what was not chosen; what other sections tell is left to
+    them: claims judged, and what will bind next."""
+    answer = [each for each in document["decided"].get("answer", ()) if not _told_elsewhere(each["text"], document)]
     if answer:
         yield Items(tuple(cited(sentence(each["text"]), each["references"]) for each in answer))
     else:
         yield Paragraph("No answer was reached in this session.")
-    leaning = [source for change in document["changes"] for source in change["evidence"]]
-    for each in document["alternatives"]:
-        yield cited(f"Not chosen: {each['what']}: {sentence(each['why_not'])}", leaning[:3])
-    for each in document["follow_ups"]:
-        sentences = each["answer"][:ANSWERED]
-        said = " ".join(sentence(spoken["text"]) for spoken in sentences)
-        named = [reference for spoken in sentences for reference in spoken["references"]]
-        yield cited(f"Asked later, “{each['question']}”: {said or 'no answer was reached.'}", named)
+    leaning = [source for change in document["changes"] for source in change["evidence"]][:3]
+    left = [ended(f"Not chosen: {each['what']}: {each['why_not']}") for each in document["alternatives"]]
+    if left:
+        yield Items(tuple(cited(text, leaning) for text in left))
+    later = [
+        cited(*_said_later(each)) for each in document["follow_ups"] if any(s["references"] for s in each["answer"])
+    ]
+    if later:
+        yield Items(tuple(later))
+
+
+def _told_elsewhere(text: str, document: Json) -> bool:
+    judged = (f"“{claim['text']}” {VERDICTS[claim['verdict']]}" for claim in document["claims"])
+    bound = (f"The next wall: {wall['what']}" for wall in document["walls"])
+    return text.startswith((*judged, *bound, "Not checked, since nothing of it was seen"))
+
+
+def _said_later(follow_up: Json) -> tuple[str, list[str]]:
+    """A question and the first sentences of its answer; commands and sums stand where they are shown whole."""
+    spoken = [each for each in follow_up["answer"] if not _SUM.match(each["text"])][:ANSWERED]
+    said = " ".join(sentence(each["text"]) for each in spoken).replace("with these commands", "with the commands below")
+    named = [reference for each in spoken for reference in each["references"]]
+    return f"Asked later, “{in_short(follow_up['question'])}”: {said}", named
 
 
 def known(document: Json) -> Iterator[Block]:
@@ -37,12 +65,16 @@ def known(document: Json) -> Iterator[Block]:
     if fell:
         yield Items(
             tuple(
-                cited(f"It was believed: “{each['text']}”. Now: {sentence(each['why'])}", each["evidence"])
+                cited(ended(f"It was believed: “{each['text']}”. Now: {each['why']}"), each["evidence"])
                 for each in fell
             )
         )
-    for wall in document["walls"]:
-        yield cited(f"What will bind next: {sentence(wall['what'])}", wall["evidence"])
+    if document["walls"]:
+        yield Items(
+            tuple(cited(ended(f"What will bind next: {each['what']}"), each["evidence"]) for each in document["walls"])
+        )
+    if not options_matter(document):
+        return
     rows = tuple(
         (
             item["name"].replace("_", " "),
@@ -155,14 +187,21 @@ def follow_ups(document: Json) -> Iterator[Block]:
     rows += [(cited(f"Settle: {text}"), "", "read both places") for text in document["contradictions"]]
     if rows:
         yield Table("Actions", ("action", "owner", "check"), tuple(rows))
-    warned = [f"Do not {each['do']} {each['flag']}: {sentence(each['why'])}" for each in document["must_not"]]
+    warned: dict[str, list[str]] = {}
+    for each in document["must_not"]:
+        warned.setdefault(f"Do not {each['do']} {each['flag']}", []).append(each["why"])
     if warned:
-        yield Items(tuple(cited(text) for text in warned))
+        yield Items(tuple(cited(ended(f"{text}: {'; '.join(dict.fromkeys(why))}")) for text, why in warned.items()))
+    about = {task["id"]: task["description"] for task in document["tasks"]}
+    researched = [
+        (f"go on with the research on {in_short(about[identity]) or identity}", command)
+        for identity, command in zip(document["ids"]["tasks"], document["ids"]["resume_task"], strict=True)
+    ]
     yield Table(
         "How to go on",
         ("to", "run"),
         (
             ("ask more", document["ids"]["ask"]),
-            *(("resume a research task", each) for each in document["ids"]["resume_task"]),
+            *researched,
         ),
     )

@@ -19,7 +19,7 @@ from agent.views.sections.blocks import (
     refs,
 )
 from agent.views.weighed import facts_weighed
-from agent.views.words import IMPACT, amount, change_told, listed, plural, sentence
+from agent.views.words import IMPACT, REFERENCE, amount, change_told, ended, in_short, listed, plural, sentence
 
 Json = dict[str, Any]
 _SURE: Final = ((0.9, "nearly certain"), (0.7, "likely"), (0.0, "possible"))
@@ -68,9 +68,11 @@ def summary(document: Json) -> Iterator[Block]:
     target, diagnosis = document["target"], document["diagnosis"]
     gpus = [f"{gpu['count']} x {gpu['name']}" for gpu in target["gpus"]]
     server = [f"SGLang {target['version'] or 'of unknown version'}", target["model"] or "model unknown", *gpus]
+    sources = [target["version_from"], *(gpu["from"] for gpu in target["gpus"])]
+    place = f"On {target['host']}" if target["kind"] != "bundle" else f"With {target['host']}"
     yield Paragraph(
-        f"On {target['host']} ({', '.join(server)}) the operator reported: “{document['complaint']}”.",
-        refs([target["version_from"], *(gpu["from"] for gpu in target["gpus"])]).references,
+        ended(f"{place} ({', '.join(server)}) the operator reported: “{document['complaint'].strip()}”"),
+        refs(source for source in sources if REFERENCE.fullmatch(source)).references,
     )
     if document["damage"]:
         yield Paragraph(
@@ -82,10 +84,10 @@ def summary(document: Json) -> Iterator[Block]:
     yield _recommendation(document)
     decided = document["decided"]
     if decided and decided["question"] != document["complaint"]:
-        yield Paragraph(f"This is decision {decided['id']} of the session, on: “{decided['question']}”.")
+        yield Paragraph(ended(f"This is decision {decided['id']} of the session, on: “{decided['question'].strip()}”"))
     status = {"cause": "cause named", "healthy": "nothing wrong found", "abstain": "undecided"}[diagnosis["kind"]]
     yield Paragraph(
-        f"Status: {status}; {_applied(document)}. Session {document['id']}, opened "
+        f"Status: {status}{f'; {_applied(document)}' if document['changes'] else ''}. Session {document['id']}, opened "
         f"{moment(document['at'])} UTC, decided by {document['model']}."
     )
 
@@ -118,7 +120,7 @@ def _verdict(document: Json) -> Paragraph:
     live = [row["label"] for row in document["hypotheses"] if row["status"] != "refuted"]
     why = diagnosis.get("why") or "what was seen fits more than one explanation"
     return cited(
-        f"The evidence does not decide the cause: {why}" + (f"; still possible: {listed(live[:4])}." if live else "."),
+        f"The cause is not decided: {why}" + (f"; still possible: {listed(live[:4])}." if live else "."),
         [source for row in document["hypotheses"] for source in row["for"]] or checked[:6],
     )
 
@@ -138,7 +140,7 @@ def _recommendation(document: Json) -> Paragraph:
 def impact(document: Json) -> Iterator[Block]:
     last = {fact["name"]: fact for fact in facts_weighed(document) if not fact.get("scope")}
     rows = [
-        (meaning, f"{amount(fact['value'])} {_unit(fact['unit'])}".strip(), fact["grade"], refs([fact["from"]]))
+        (meaning, f"{_plainly(fact['value'])} {_unit(fact['unit'])}".strip(), fact["grade"], refs([fact["from"]]))
         for name, meaning in IMPACT.items()
         if (fact := last.get(name)) is not None
     ]
@@ -149,31 +151,44 @@ def impact(document: Json) -> Iterator[Block]:
     yield Paragraph("Which users or requests felt it does not stand in what was looked at.")
 
 
+def _plainly(value: object) -> str:
+    return value.replace("_", " ") if isinstance(value, str) else amount(value)
+
+
 def _unit(unit: str) -> str:
     return "" if unit == "fraction" else unit
 
 
 def timeline(document: Json) -> Iterator[Block]:
     for clock, label in (("log", "By the clock of the host's log"), ("session", "By the session's clock, UTC")):
-        rows = tuple(happened(event) for event in document["timeline"] if event["clock"] == clock)
+        rows = tuple(happened(_briefly(event)) for event in document["timeline"] if event["clock"] == clock)
         if rows:
             yield Table(label, HAPPENED, rows)
     if len({event["clock"] for event in document["timeline"]}) > 1:
         yield Paragraph("The two clocks were not compared; times of the log are as printed there.")
 
 
+def _briefly(event: Json) -> Json:
+    """An event; of what the operator said as much as tells which question it was."""
+    said = event["clock"] == "session" and event["text"].startswith(("operator: ", "complaint: "))
+    return event | {"text": in_short(event["text"])} if said else event
+
+
 def background(document: Json) -> Iterator[Block]:
     """A short paragraph of terms that this case uses, then what the deployed source says of the flags at hand."""
-    spoken = [document["complaint"], *(row["statement"] for row in document["hypotheses"][:2])]
+    told = document["hypotheses"][:2] if document["diagnosis"]["kind"] != "healthy" else []
+    spoken = [document["complaint"], *(row["statement"] for row in told)]
     spoken += [sentence["text"] for sentence in document["decided"].get("answer", ())]
     text = " ".join(spoken)
-    told = [meaning for pattern, meaning in TERMS if re.search(pattern, text)][:TERMS_TOLD]
-    if told:
-        yield Paragraph(" ".join(told))
-    flags = {change["flag"] for change in document["changes"]} | {each["flag"] for each in document["must_not"]}
+    terms = [meaning for pattern, meaning in TERMS if re.search(pattern, text)][:TERMS_TOLD]
+    if terms:
+        yield Paragraph(" ".join(terms))
+    changed = {change["flag"] for change in document["changes"]}
+    flags = changed | {each["flag"] for each in document["must_not"]}
     findings = [each for each in document["findings"] if each["citations"]]
     near = [each for each in findings if each["subject"] in flags] or findings
-    if near:
+    near.sort(key=lambda each: each["subject"] not in changed)
+    if near and (changed or document["diagnosis"]["kind"] != "healthy"):
         version = document["target"]["version"]
         yield Paragraph(f"The source of SGLang {version}, which is what runs here, says:")
         yield Items(
@@ -187,10 +202,11 @@ _VERDICT: Final = {"supported": "holds", "contradicted": "does not hold", "untes
 
 
 def framing(document: Json) -> Iterator[Block]:
-    yield Paragraph(f"Asked: “{document['complaint']}”.")
-    if document["questions"]:
-        asked = [f"“{question['text']}” ({moment(question['at'])})" for question in document["questions"]]
-        yield Paragraph(f"Asked later: {'; '.join(asked)}.")
+    """The question as it was put, with the later ones that were answered; what was believed; what it comes down to."""
+    yield Paragraph(ended(f"Asked: “{document['complaint'].strip()}”"))
+    later = [each["question"] for each in document["follow_ups"] if _answered(each)]
+    if later:
+        yield Paragraph(f"Asked later: {'; '.join(f'“{in_short(question)}”' for question in later)}.")
     if document["claims"]:
         rows = tuple(
             (claim["text"], _VERDICT[claim["verdict"]], claim["why"], refs(claim["evidence"]))
@@ -198,8 +214,12 @@ def framing(document: Json) -> Iterator[Block]:
         )
         yield Table("What was believed, and what the evidence says", ("believed", "verdict", "why", "evidence"), rows)
     live = [row for row in document["hypotheses"] if row["reasons_for"]][:3]
-    if live:
-        told = [row["statement"].rstrip(".") for row in live]
-        sources = [source for row in live for source in row["for"]]
-        what = "Does this explain it" if len(told) == 1 else "Which of these explains it"
-        yield cited(f"The question behind it: {what.lower()}: {'; or: '.join(told)}?", sources)
+    if live and document["diagnosis"]["kind"] != "healthy":
+        what = "this explains it" if len(live) == 1 else "one of these explains it, and which"
+        yield Paragraph(f"The question behind it is whether {what}:")
+        yield Items(tuple(cited(sentence(row["statement"]), row["for"]) for row in live))
+
+
+def _answered(follow_up: Json) -> bool:
+    """Whether anything in the case answered it."""
+    return any(spoken["references"] for spoken in follow_up["answer"])

@@ -90,3 +90,9 @@ def happened(event: Json) -> tuple[str | Paragraph, ...]:
     many = len(found) > 3
     named = Paragraph(f"{len(found)} looks, first and last:", (found[0], found[-1])) if many else refs(found)
     return (moment(event["at"]), event["text"], named)
+
+
+def options_matter(document: Json) -> bool:
+    """Whether options and their sums belong into the write-up: where nothing hurts, only those that were asked for."""
+    asked = any(option.get("answers") for option in document["options"])
+    return asked or document["diagnosis"]["kind"] != "healthy"

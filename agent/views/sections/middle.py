@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from agent.views.sections.blocks import Block, Items, Paragraph, Picture, Table, cited, refs
+from agent.views.sections.blocks import Block, Items, Paragraph, Picture, Table, cited, options_matter, refs
 from agent.views.tables import told_options
-from agent.views.terminal import FAILED, brought, still_asked, unknown
+from agent.views.terminal import FAILED, still_asked, unknown
+from agent.views.terminal import brought as task_brought
 from agent.views.weighed import facts_weighed, looks_weighed
-from agent.views.words import amount, change_told, listed, plural, sentence
+from agent.views.words import amount, change_told, ended, in_short, listed, plural, sentence
 from transcripts.vocabulary import VOCABULARY
 
 Json = dict[str, Any]
@@ -19,11 +20,12 @@ _STATUS: Final = {"supported": "kept", "refuted": "dropped", "open": "still poss
 
 def evidence(document: Json) -> Iterator[Block]:
     """What the document leans on, with the picture of the load; everything asked stands in the appendix."""
-    seen, lost = looks_weighed(document)
+    brought, lost = looks_weighed(document)
+    seen = [item for item in brought if item["host"] != "operator"]  # what was said is evidence, and no look
     facts = facts_weighed(document)
     yield cited(
-        f"{plural(len(seen), 'look')} at {document['target']['host']} brought something; none of them changes anything "
-        f"there. {plural(len(facts), 'value')} were read from them.",
+        f"{plural(len(seen), 'look')} at {document['target']['host']} brought something; looking changes nothing "
+        f"there. {plural(len(facts), 'value')} {'was' if len(facts) == 1 else 'were'} read from it.",
         [item["id"] for item in (*seen[:1], *seen[-1:])],
     )
     leaned = dict.fromkeys(reference.partition(":")[0] for reference in document["quoted"])
@@ -33,7 +35,7 @@ def evidence(document: Json) -> Iterator[Block]:
         counted[name] = counted.get(name, 0) + 1
     rows = tuple(
         (refs([item["id"]]), item["probe"], plural(item["lines"], "line"), plural(counted.get(item["id"], 0), "value"))
-        for item in seen
+        for item in brought
         if item["id"] in leaned
     )
     if rows:
@@ -70,7 +72,7 @@ def assumptions(document: Json) -> Iterator[Block]:
     observed = {fact["name"]: fact for fact in facts if fact["grade"] in ("observed", "derived")}
     rows: list[tuple[str | Paragraph, ...]] = []
     for fact in facts:
-        if fact["grade"] not in ("estimated", "claimed"):
+        if fact["grade"] not in ("estimated", "claimed") or fact["name"] == "symptom":  # that is the complaint itself
             continue
         known = observed.get(fact["name"])
         verified = "no"
@@ -79,11 +81,12 @@ def assumptions(document: Json) -> Iterator[Block]:
         meaning = VOCABULARY.get(fact["name"], ("", fact["name"]))[1].partition(";")[0]
         sources = [fact["from"], known["from"] if known else ""]
         rows.append((meaning, f"{amount(fact['value'])} {fact['unit']} ({fact['grade']})", verified, refs(sources)))
-    for item in document["arithmetic"]:
+    for item in document["arithmetic"] if options_matter(document) else ():
         if item.get("grade") == "estimated":
             span = f", between {amount(item['range'][0])} and {amount(item['range'][1])}" if item.get("range") else ""
-            value = f"{amount(item['value'])} {item['unit']}{span} (estimated)"
-            rows.append((item["name"], value, "no: measure it", refs(item.get("evidence", ()))))
+            unit = "" if item["unit"] == "fraction" else f" {item['unit']}"
+            value = f"{amount(item['value'])}{unit}{span} (estimated)"
+            rows.append((item["name"].replace("_", " "), value, "no: measure it", refs(item.get("evidence", ()))))
     if rows:
         columns = ("taken for granted", "value", "verified", "from")
         yield Table("Assumptions", columns, tuple(rows[:ROWS]))
@@ -97,8 +100,9 @@ def assumptions(document: Json) -> Iterator[Block]:
 
 
 def left_open(document: Json) -> Iterator[Block]:
-    items = [cited(f"Not known: {text}") for text in still_asked(document)]
-    items += [cited(f"Not checked: {text}") for text in unknown(document)]
+    items = [cited(f"Not known: {ended(text.replace(' Look: ', ' Look at '))}") for text in still_asked(document)]
+    items += [cited(f"Not checked: {ended(text)}") for text in unknown(document)]
+    items += [cited(f"Asked, and not answered by this case: “{in_short(text)}”.") for text in _unanswered(document)]
     items += [
         cited(f"Said without support, so do not rely on it: {spoken['text']}")
         for spoken in document["decided"].get("answer", ())
@@ -106,10 +110,15 @@ def left_open(document: Json) -> Iterator[Block]:
     ]
     items += [cited(f"Proposed and refused: {each['what']}: {each['reason']}") for each in document["refused"]]
     items += [cited(f"Findings disagree: {text}") for text in document["contradictions"]]
+    ended_so: dict[tuple[str, str], list[str]] = {}
+    for task in document["tasks"]:
+        if task["status"] in FAILED:
+            ended_so.setdefault((task["status"], task_brought(task)), []).append(
+                f"{task['description']} ({task['id']})"
+            )
     items += [
-        cited(f"Research ended as {task['status']}: {task['description']} ({task['id']}): {brought(task)}")
-        for task in document["tasks"]
-        if task["status"] in FAILED
+        cited(ended(f"Research ended as {status}: {'; '.join(about)}: {what}"))
+        for (status, what), about in ended_so.items()
     ]
     items += [
         cited(f"A citation is not in the source: {each['path']}:{each['line']}", [each["id"]])
@@ -126,7 +135,16 @@ def left_open(document: Json) -> Iterator[Block]:
         yield Paragraph("Nothing that was proposed was refused, and nothing that was asked stayed open.")
 
 
+def _unanswered(document: Json) -> list[str]:
+    """Later questions to which nothing in the case was an answer."""
+    decisions = [document["decided"], *document["follow_ups"]]
+    answered = {each["question"] for each in decisions if any(one["references"] for one in each.get("answer", ()))}
+    return list(dict.fromkeys(each["text"] for each in document["questions"] if each["text"] not in answered))
+
+
 def options(document: Json) -> Iterator[Block]:
+    if not options_matter(document):
+        return
     measured = [option for option in document["options"] if option.get("running_factor") is not None]
     single = [option for option in measured if not option.get("combined")]
     combined = sorted(

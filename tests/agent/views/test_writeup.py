@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -365,3 +366,78 @@ def test_options_stand_on_the_same_measures_and_say_what_would_rank_them_otherwi
     ]
     assert any("FP8 KV cache" in text and "since 0.4.6, in 5 releases known up to 0.5.9" in text for text in ages)
     assert any(text.startswith("--kt-weight-path: listed since 0.5.6") for text in ages)
+
+
+CRASH = """\
+[2026-02-11 08:15:55] server_args=ServerArgs(model_path='/models/Kimi-K2.5', tp_size=8, mem_fraction_static=0.95)
+[2026-02-11 08:16:41 TP0] Load weight begin. avail mem=94.06 GB
+[2026-02-11 08:20:17 TP0] Load weight end. elapsed=214.00 s, type=KimiK25ForConditionalGeneration, \
+dtype=torch.bfloat16, avail mem=21.71 GB, mem usage=72.35 GB.
+[2026-02-11 08:21:03 TP3] Exception: Capture cuda graph failed: CUDA out of memory. Tried to allocate 1.21 GiB. \
+GPU 3 has a total capacity of 94.97 GiB of which 512.00 MiB is free.
+"""
+
+
+def test_a_start_that_failed_is_told_as_such_at_its_own_time(tmp_path: Path) -> None:
+    """What was never ready is not called so, a failure stands in the timeline, and a typed version is no id."""
+    (tmp_path / "crash.log").write_text(CRASH)
+    words = ("diagnose", "it dies at start", "--bundle", str(tmp_path / "crash.log"), "--sglang-version", "0.5.9")
+    document = sglscout(tmp_path, *words, "--json").document
+    told = [(event["at"], event["text"]) for event in document["timeline"] if event["clock"] == "log"]
+    assert [at for at, text in told if text.startswith("failure: Exception: Capture")] == ["2026-02-11 08:21:03"]
+    assert "server ready" not in [text for _, text in told]
+    text = markdown(document)
+    assert "With crash.log (SGLang 0.5.9, model unknown) the operator reported: “it dies at start”.\n" in text
+    assert "1 look at crash.log brought something" in text
+
+
+CHAT = "remember that our chief asked for this on Friday after a long talk about the office and much else that is dull"
+
+
+def test_of_a_long_chat_only_what_bears_on_the_incident_is_told(made: Callable[[str], Json]) -> None:
+    document = made("slots")
+    answer = [{"text": "About 319 s [E20:311].", "references": ["E20:311"], "supported": True}]
+    sums = {"text": "host_total = ranks * x = 7 GB (derived) [E20:311].", "references": ["E20:311"], "supported": True}
+    asked = [("how long?", [*answer, sums]), (CHAT, [{"text": "No answer.", "references": [], "supported": False}])]
+    follow_ups = [{"id": "D2", "at": "", "question": text, "answer": said} for text, said in asked]
+    questions = [{"at": "", "text": text} for text, _ in asked]
+    events = [{"at": "x", "text": f"operator: {CHAT}", "references": [], "clock": "session"}]
+    text = markdown(document | {"follow_ups": follow_ups, "questions": questions, "timeline": events})
+    assert "Asked later: “how long?”." in text
+    assert "Asked later, “how long?”: About 319 s. (" in text
+    assert "ranks \\* x = 7 GB" not in text
+    assert CHAT not in text
+    assert text.count("remember that our chief") == 2  # when it was said, and that it has no answer
+    assert "Asked, and not answered by this case: “remember that our chief asked" in text
+
+
+def test_a_healthy_server_needs_no_options_nor_a_question_behind_its_question(made: Callable[[str], Json]) -> None:
+    document = made("slots")
+    diagnosis = {**document["diagnosis"], "kind": "healthy", "checked": ["the queue stays short"]}
+    asked = [{**option, "answers": True} for option in document["options"][:1]]
+    bare = [{**option, "answers": False} for option in document["options"]]
+    healthy = document | {"diagnosis": diagnosis, "changes": [], "options": bare}
+    titles = [section.title for section in writeup.sections(healthy)]
+    assert "Options" not in titles
+    assert "The question behind it" not in markdown(healthy)
+    assert "Options" in [section.title for section in writeup.sections(healthy | {"options": [*asked, *bare]})]
+
+
+@pytest.mark.parametrize("name", HOSTS)
+def test_nothing_is_said_three_times(made: Callable[[str], Json], name: str) -> None:
+    """A sentence stands once where it belongs, and once more at most where a team acts on it."""
+    body = markdown(made(name)).partition("## Appendix")[0]
+    said = [line.lstrip("- ").partition(" ([")[0] for line in body.splitlines() if len(line) > 60 and "|" not in line]
+    assert [line for line in set(said) if said.count(line) > 1] == []
+    assert re.findall(r"[?.]”\.|\.\.(?!\.)| : |with these commands", body) == []
+
+
+def test_what_a_second_look_at_the_same_log_shows_is_no_news(made: Callable[[str], Json], home: Path) -> None:
+    """Looked at again, a log that has not moved tells of nothing since."""
+    (identity,) = [first["id"] for first, _ in Store(home / "kv").heads() if first["role"] == "session"]
+    copied = home / "again"
+    shutil.copytree(home / "kv", copied)
+    assert sglscout(copied, "verify", identity).exit in (0, 3)
+    text = sglscout(copied, "writeup", identity).out
+    assert "What another look found" in text
+    assert "What the log shows since" not in text
