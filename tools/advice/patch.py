@@ -25,6 +25,11 @@ from tools.advice.steps import steps
 
 DROP_IN = "zz-sglscout.conf"
 _REDACTED = re.compile(r"redacted|\*{3,}|‹[^›]*›|«[^»]*»", re.I)
+_NODES = re.compile(r"(?:^| )--nnodes[= ](\d{1,4})(?= |$)")
+_OWN_TO_A_NODE = {
+    "--node-rank": "--node-rank (0 on the first, then 1, 2, …)",
+    "--dist-init-addr": "--dist-init-addr (address and a free port of the first, the same on all)",
+}
 Op = Literal["same", "removed", "added"]
 
 
@@ -70,6 +75,23 @@ def patch(launch: Launch, changes: Iterable[Change], *, catalogue: Catalogue | N
     Changes of kind `upgrade`, and of `host` outside a unit, are named in `notes`.
     """
     wanted = tuple(changes)
+    made = _patched(launch, wanted, catalogue)
+    return replace(made, notes=(*made.notes, *_other_nodes(made)))
+
+
+def _other_nodes(made: Patch) -> tuple[str, ...]:
+    """What the nodes need that are not the one looked at: they run the same command, each with a rank of its own."""
+    typed = [word.partition("=")[0] for word in made.argv_after]
+    nodes = next((int(count) for count in _NODES.findall(" ".join(made.argv_after))), 1)
+    if nodes < 2 or made.argv_after == made.argv_before:
+        return ()
+    others = "the other node" if nodes == 2 else f"each of the {nodes - 1} other nodes"
+    said = f"The server spans {nodes} nodes: make the same change on {others}, and restart all of them together."
+    missing = [what for name, what in _OWN_TO_A_NODE.items() if name not in typed]
+    return (f"{said} Yours to fill in on every node: {' and '.join(missing)}." if missing else said,)
+
+
+def _patched(launch: Launch, wanted: Sequence[Change], catalogue: Catalogue | None) -> Patch:
     after = launch
     for change in wanted:
         if change.kind == "flag":

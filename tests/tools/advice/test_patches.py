@@ -397,3 +397,16 @@ def test_a_service_gets_its_memory_limit_where_it_has_one() -> None:
     deploy = "    deploy:\n      resources:\n        limits:\n          memory: 8g\n"
     assert patch(parse_launch("compose", service), [ROOM]).text == service + "    mem_limit: 700g\n"
     assert patch(parse_launch("compose", service + deploy), [ROOM]).text == service + deploy.replace("8g", "700g")
+
+
+def test_more_ranks_than_one_machine_holds_are_told_for_every_node() -> None:
+    changes = [Change("flag", "set", "--tp", 8, 16), Change("flag", "set", "--nnodes", None, 2)]
+    made = patch(parse_launch("shell", "sglang serve --model-path /m --tp 8"), changes)
+    (note,) = made.notes
+    assert "make the same change on the other node, and restart all of them together" in note
+    assert "--node-rank (0 on the first" in note
+    assert "--dist-init-addr (" in note
+    ranked = "sglang serve --model-path /m --tp 16 --nnodes=3 --node-rank 1 --dist-init-addr a:5000"
+    (note,) = patch(parse_launch("shell", ranked), [Change("flag", "set", "--page-size", None, 64)]).notes
+    assert note.endswith("make the same change on each of the 2 other nodes, and restart all of them together.")
+    assert not patch(parse_launch("shell", "sglang serve --model-path /m --tp 8"), changes[:1]).notes

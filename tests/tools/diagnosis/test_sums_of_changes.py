@@ -129,7 +129,8 @@ def test_ranks_beyond_one_machine_name_what_a_second_one_needs() -> None:
         verdict = assess({"complaint": "dies at load", "launch_args": f"--tp {tp}", "evidence": [oom]})
         change = verdict["changes"][0]
         assert (change["flag"], change["to"]) == ("--tp-size", 2 * tp)
-        assert ("--dist-init-addr" in change["why"]) is told
+        assert [each["to"] for each in verdict["changes"] if each["flag"] == "--nnodes"] == ([2] if told else [])
+        assert ("--dist-init-addr" in verdict["changes"][-1]["why"]) is told
 
 
 def test_a_step_of_the_fraction_that_rests_on_no_sum_says_so() -> None:

@@ -45,22 +45,24 @@ def _window_closed(view: View) -> Seen | None:
 _NODE = 8  # GPUs of one machine, where their number was not seen
 
 
-def _more_gpus(view: View, why: str) -> Proposal:
-    """Twice the ranks; where one machine has fewer GPUs, with what a second one needs."""
+def _more_gpus(view: View, why: str) -> list[Proposal]:
+    """Twice the ranks; where one machine has fewer GPUs, on as many nodes as hold them."""
     ranks, here = int((view.value("--tp-size") or 1) * 2), int(view.number("gpu_count") or _NODE)
-    if ranks > here * (view.value("--nnodes") or 1):
-        nodes = -(-ranks // here)
-        why = (
-            f"{why}; {ranks} are more than the {here} of one machine: that is --nnodes {nodes}, with --node-rank and "
-            "--dist-init-addr on each, or larger cards"
-        )
-    return step(view, "set", "--tp-size", ranks, why, unit="GPUs")
+    if ranks <= here * (view.value("--nnodes") or 1):
+        return [step(view, "set", "--tp-size", ranks, why, unit="GPUs")]
+    nodes = -(-ranks // here)
+    why = f"{why}; {ranks} are more than the {here} of one machine, so on {nodes} machines, or larger cards"
+    each = f"{ranks} ranks over {nodes} machines of {here} GPUs, each with its own --node-rank and one --dist-init-addr"
+    return [
+        step(view, "set", "--tp-size", ranks, why, unit="GPUs"),
+        step(view, "set", "--nnodes", nodes, each, unit="machines"),
+    ]
 
 
 def _raise_for_weights(view: View) -> Actions:
     if _window_closed(view):
         return plan(
-            _more_gpus(view, "no fraction fits: weights and graphs fill the card; share them over more GPUs"),
+            *_more_gpus(view, "no fraction fits: weights and graphs fill the card; share them over more GPUs"),
             never=(
                 ("set", FRACTION, "the window between too low and too high is closed"),
                 ("raise", "--max-running-requests", "it takes more of what is missing"),
@@ -136,7 +138,7 @@ def _warmup(view: View) -> Actions:
 
 def _not_fit(view: View) -> Actions:
     return plan(
-        _more_gpus(view, "weights are shared over more GPUs; no memory flag applies before they are loaded"),
+        *_more_gpus(view, "weights are shared over more GPUs; no memory flag applies before they are loaded"),
         never=(
             ("set", FRACTION, "it plays no part before the weights are loaded"),
             ("raise", FRACTION, "it plays no part before the weights are loaded"),
