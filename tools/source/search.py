@@ -155,7 +155,7 @@ def request_for(
         raise PatternError("the pattern has a newline and lines are searched one by one.", "Pass multiline.")
     if not literal and BYTES.search(pattern):
         raise PatternError("the pattern looks for bytes, and text is searched.", "Write the character itself.")
-    needs = _needed_literal(written, ignore_case) if multiline else ""
+    needs = _needed_texts(written, ignore_case) if multiline else []
     return {
         "pattern": written,
         "files": None if files is None else list(files),
@@ -202,8 +202,8 @@ def _instead(said: str) -> str:
     return "Pass literal to search for the text as it stands."
 
 
-def _needed_literal(pattern: str, ignore_case: bool) -> str:
-    """The longest text on one line that every match must hold; empty if none is certain."""
+def _needed_texts(pattern: str, ignore_case: bool) -> list[str]:
+    """Texts that every match must hold, longest first; none if none is certain."""
     from re import _parser as parser  # type: ignore[attr-defined]
 
     try:
@@ -214,15 +214,14 @@ def _needed_literal(pattern: str, ignore_case: bool) -> str:
             "Pass literal to search for the text as it stands.",
         ) from error
     if parsed.state.flags & re.IGNORECASE and not ignore_case:
-        return ""
+        return []
     runs: list[str] = [""]
     for operation, argument in _required(parsed):
-        if operation == "LITERAL" and argument != 10:
+        if operation == "LITERAL":
             runs[-1] += chr(argument)
         else:
             runs.append("")
-    longest = max(runs, key=len)
-    return longest if longest.isascii() or not ignore_case else ""
+    return sorted({run for run in runs if run and (run.isascii() or not ignore_case)}, key=len, reverse=True)
 
 
 def _required(parsed: Any) -> list[tuple[str, Any]]:

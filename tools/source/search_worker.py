@@ -2,11 +2,12 @@
 
 ripgrep-python holds the interpreter lock for a whole search and cannot be interrupted, so it lives here and is ended
 when it takes too long. It walks folders on one thread, hides files by the ignore rules above them, knows one form of
-glob and compiles the pattern anew for each path; so it is given one path: the files asked for, joined in their order.
+glob and compiles the pattern anew for each path; so it is given few paths: the files asked for, joined in their order.
 Of what it prints only the line's number is believed; which file that is in, limit and context are made here.
 
-Joined texts are files without a name, gone with this process however it ends: a tree and the part of it asked for
-last, of two trees at most. They take the kernel's page cache and not this process's memory, which holds one search.
+Joined texts are files without a name, gone with this process however it ends; they take the kernel's page cache. Of
+memory this process takes 40 MB for two trees, and while it searches eight times JOINED_BYTES at most, where every
+line matches.
 
 Frames on standard input and output: four bytes of length, then JSON.
 """
@@ -27,6 +28,7 @@ from typing import Any, BinaryIO, Final
 HITS_LIMIT: Final = 100_000
 LINE_LIMIT: Final = 2_000
 TREES_KEPT: Final = 2
+JOINED_BYTES: Final = 16 << 20  # the engine keeps every line that matches in one text, however few are asked for
 LAST_LINE: Final = "the last line of all that is searched"  # the canary: an engine that works gets as far as this
 OWN_FILES: Final = "/proc/self/fd" if Path("/proc/self/fd").is_dir() else "/dev/fd"
 
@@ -38,40 +40,41 @@ class Refused(Exception):
 
 
 class Joined:
-    """Files joined into one; each ends with a newline, so that no match reaches into the next."""
+    """Files (name, bytes, lines) joined into one; each ends with a newline, so that no match reaches into the next."""
 
-    def __init__(self) -> None:
+    def __init__(self, files: Iterator[tuple[str, bytes, int]]) -> None:
         self.file = TemporaryFile(buffering=1 << 20)  # noqa: SIM115 - open as long as this is
         self.place = f"{OWN_FILES}/{self.file.fileno()}"
         self.names: list[str] = []
-        self.lines = 0
         self.before: list[int] = []  # lines before each file
         self.at: dict[str, tuple[int, int, int]] = {}  # first byte, bytes and lines of each file
-
-    def hold(self, files: Iterable[tuple[str, bytes, int]]) -> None:
-        """Hold these files (name, bytes, lines) in place of those held so far."""
-        self.names, self.before, self.at = [], [], {}
-        first = before = 0
-        self.file.seek(0)
+        self.lines = size = 0
         for name, data, lines in files:
             self.file.write(data)
             self.names.append(name)
-            self.before.append(before)
-            self.at[name] = (first, len(data), lines)
-            first, before = first + len(data), before + lines
-        self.lines = before
+            self.before.append(self.lines)
+            self.at[name] = (size, len(data), lines)
+            size, self.lines = size + len(data), self.lines + lines
+            if size >= JOINED_BYTES:
+                break
         self.file.write(LAST_LINE.encode() + b"\n")
-        self.file.truncate()
-        self.file.seek(0)
+        self.file.flush()
 
-    def read(self, name: str) -> bytes:
-        first, size, _ = self.at[name]
-        return os.pread(self.file.fileno(), size, first)
+    def read(self, name: str) -> tuple[str, bytes, int]:
+        first, size, lines = self.at[name]
+        return name, os.pread(self.file.fileno(), size, first), lines
 
     def line(self, number: int) -> tuple[str, int]:
         """The file that a line of the whole is in, and its number there."""
         index = bisect_right(self.before, number - 1) - 1
         return self.names[index], number - self.before[index]
+
+
+def join(files: Iterable[tuple[str, bytes, int]]) -> Iterator[Joined]:
+    """All files, in as many joined texts as they need."""
+    left = iter(files)
+    while (joined := Joined(left)).names:
+        yield joined
 
 
 class Tree:
@@ -82,33 +85,40 @@ class Tree:
 
         self.engine: Any = pyripgrep.Grep()
         document = json.loads(Path(manifest).read_text(encoding="utf-8"))
-        self.whole, self.part = Joined(), Joined()
-        self.whole.hold(_stored(root, [path for path, _, _ in document["files"]]))
+        self.whole = list(join(_stored(root, [path for path, _, _ in document["files"]])))
+        self.holder = {name: joined for joined in self.whole for name in joined.names}
+
+    def read(self, path: str) -> tuple[str, bytes, int]:
+        return self.holder[path].read(path)
 
     def lines(self, path: str) -> list[str]:
         """The lines of a file as ripgrep counts them."""
-        return self.whole.read(path).decode("utf-8", "replace").split("\n")[:-1]
+        return self.read(path)[1].decode("utf-8", "replace").split("\n")[:-1]
 
     def matches(self, request: dict[str, Any]) -> tuple[Spans, bool]:
         """Lines that match, and whether the search stopped at its limit."""
-        joined = self.whole
-        if request["files"] is not None:
-            joined = self.part
-            joined.hold((path, self.whole.read(path), self.whole.at[path][2]) for path in request["files"])
-        numbers = self._ask(joined, request["pattern"], ignore_case=request["ignore_case"])
-        if not numbers and joined.lines + 1 not in self._ask(joined, LAST_LINE):
-            raise OSError("the search engine does not find what is there")
+        files = request["files"]
         spans: Spans = {}
-        for number in numbers:
-            if number <= joined.lines:
-                path, line = joined.line(number)
-                spans.setdefault(path, []).append((line, line))
-        return spans, len(numbers) == HITS_LIMIT
+        left = HITS_LIMIT
+        for joined in self.whole if files is None else join(map(self.read, files)):
+            numbers = self._ask(joined, request["pattern"], left, ignore_case=request["ignore_case"])
+            if not numbers and joined.lines + 1 not in self._ask(joined, LAST_LINE):
+                raise OSError("the search engine does not find what is there")
+            for number in numbers:
+                if number <= joined.lines:
+                    path, line = joined.line(number)
+                    spans.setdefault(path, []).append((line, line))
+            left -= len(numbers)
+            if left <= 0:
+                break
+        return spans, left <= 0
 
-    def _ask(self, joined: Joined, pattern: str, *, ignore_case: bool = False) -> list[int]:
+    def _ask(self, joined: Joined, pattern: str, limit: int = HITS_LIMIT, *, ignore_case: bool = False) -> list[int]:
+        """Numbers of the lines that match."""
+        joined.file.seek(0)  # where a descriptor's name shares its offset (macOS)
         try:
             printed = self.engine.search(
-                pattern, path=joined.place, output_mode="content", n=True, i=ignore_case, head_limit=HITS_LIMIT
+                pattern, path=joined.place, output_mode="content", n=True, i=ignore_case, head_limit=limit
             )
         except ValueError as error:
             if str(error).startswith("Invalid pattern"):
@@ -118,18 +128,18 @@ class Tree:
         return [int(line[start : line.index(":", start)]) for line in printed]
 
     def matches_across_lines(self, request: dict[str, Any]) -> tuple[Spans, bool]:
-        """Lines from first to last that a Python pattern matches in files with the text it needs."""
+        """Lines from first to last that a Python pattern matches in files with the texts it needs."""
         flags = re.MULTILINE | (re.IGNORECASE if request["ignore_case"] else 0)
         try:
             pattern = re.compile(request["pattern"], flags)
         except (re.error, OverflowError, RecursionError) as error:
             raise Refused(f"{error} (across lines the dialect is Python's re)") from error
-        needs, folded = request["needs"].encode(), request["ignore_case"]
+        needs = [text.encode() for text in request["needs"]]
         spans: Spans = {}
         left = HITS_LIMIT
-        for path in self.whole.names if request["files"] is None else request["files"]:
-            data = self.whole.read(path)
-            if not (needs.lower() in data.lower() or not data.isascii() if folded else needs in data):
+        for path in self.holder if request["files"] is None else request["files"]:
+            data = self.read(path)[1]
+            if not _holds(data, needs, ignore_case=request["ignore_case"]):
                 continue
             found = list(islice(_lines_matched(pattern, data.decode("utf-8", "replace")), left))
             if found:
@@ -147,6 +157,15 @@ def _stored(root: str, paths: list[str]) -> Iterator[tuple[str, bytes, int]]:
         if data and not data.endswith(b"\n"):
             data += b"\n"
         yield path, data, data.count(b"\n")
+
+
+def _holds(data: bytes, texts: list[bytes], *, ignore_case: bool) -> bool:
+    """Whether every text is there; said of a file with more than ASCII when case is ignored (Kelvin's sign is a k)."""
+    if ignore_case:
+        if not data.isascii():
+            return True
+        data, texts = data.lower(), [text.lower() for text in texts]
+    return all(text in data for text in texts)
 
 
 def _lines_matched(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:
