@@ -62,7 +62,7 @@ class SearchProcess:
 
     def ask(self, request: dict[str, Any], seconds: float) -> dict[str, Any]:
         """The worker's reply. Raises SearchTimeout, or SourceUnavailable when it cannot be run."""
-        frame = json.dumps(request).encode()
+        frame = json.dumps(request | {"seconds": seconds}).encode()
         with self._turn:
             for attempt in (1, 2):
                 process = self._running()

@@ -1,19 +1,22 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import pyripgrep
 import pytest
 
 from tests.tools.source.queries import MULTILINE, QUERIES
 from tests.tools.source.trees import VERSIONS, cache, tree
 from tools.source import Source, obtain
 from tools.source.errors import PathError, PatternError, SearchTimeout
-from tools.source.search import LIMIT
+from tools.source.search import LIMIT, WORKER, request_for
 
 EVERYTHING = 1_000_000
 
@@ -136,6 +139,22 @@ def test_a_search_that_takes_too_long_is_ended_and_the_next_one_works() -> None:
     with pytest.raises(SearchTimeout):
         asyncio.run(source.search(r"(\w+\s*)+\n(\w+\s*)+\Z!", multiline=True, seconds=0.3))
     assert asyncio.run(source.search("hicache_ratio")).hits
+
+
+def test_a_search_that_nobody_waits_for_any_more_ends_by_itself() -> None:
+    """As after `kill -9` of the program: what its searcher was at does not go on for hours."""
+    source = tree("0.4.6")
+    request = request_for(
+        r"(\w+\s*)+\n(\w+\s*)+\Z!", None, ignore_case=False, literal=False, multiline=True, context=0, limit=1
+    )
+    request |= {"root": str(source.root), "manifest": str(source.placed.folder / "manifest.json"), "seconds": 0.1}
+    frame = json.dumps(request).encode()
+    site = str(Path(pyripgrep.__file__).parents[1])
+    with subprocess.Popen([sys.executable, "-I", "-S", str(WORKER), site], stdin=subprocess.PIPE) as worker:
+        assert worker.stdin is not None
+        worker.stdin.write(len(frame).to_bytes(4, "big") + frame)
+        worker.stdin.close()
+        assert worker.wait() == -signal.SIGALRM
 
 
 def test_searches_at_once_do_not_mix_up() -> None:
