@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from agent.views.layout import Line, Page, paragraph
-from agent.views.words import wording
+from agent.views.words import plural, wording
 from transcripts.records import (
     Advised,
     Claimed,
@@ -68,7 +69,8 @@ def _entry(record: Record, called: dict[str, str]) -> Entry | None:
         case Concluded():
             return Entry(at, "answer", record.reason or f"exit {record.exit}", record.text, "said")
         case Replied():
-            names = ", ".join(call.name for call in record.calls)
+            counted = Counter(call.name for call in record.calls)
+            names = ", ".join(name if times == 1 else f"{name} ({times} times)" for name, times in counted.items())
             arguments = "\n".join(f"{call.name} {call.arguments}" for call in record.calls)
             heading = f"calls {names}" if names else "answers"
             return Entry(at, record.model or "model", heading, "\n".join(filter(None, (record.text, arguments))))
@@ -79,7 +81,7 @@ def _entry(record: Record, called: dict[str, str]) -> Entry | None:
             return Entry(at, record.host, heading, f"{record.command}\n{record.text}", "look")
         case Reported():
             findings = "\n".join(f"{finding.subject}: {finding.text}" for finding in record.findings)
-            return Entry(at, record.task, f"{len(record.findings)} findings", findings)
+            return Entry(at, record.task, plural(len(record.findings), "finding"), findings)
         case TaskChanged():
             return Entry(at, "task", f"{record.id} {record.status} {record.description}".rstrip())
         case _:
@@ -94,14 +96,16 @@ def _state(record: Record) -> Entry | None:
             return Entry(at, "weighed", f"{record.kind} {record.label}".rstrip(), rows)
         case Claimed():
             rows = "\n".join(f"{claim.text}: {claim.verdict}: {claim.why}" for claim in record.claims)
-            return Entry(at, "claims", f"{len(record.claims)} judged", rows)
+            return Entry(at, "claims", f"{plural(len(record.claims), 'claim')} judged", rows)
         case Located():
             return Entry(at, "source", f"{record.origin} {record.version} sha256:{record.digest[:16]}")
         case Compared():
-            return Entry(at, "compared", f"{len(record.options)} options", "\n".join(o["name"] for o in record.options))
+            return Entry(
+                at, "compared", plural(len(record.options), "option"), "\n".join(o["name"] for o in record.options)
+            )
         case Advised():
             rows = "\n".join(f"{each['flag']}: {each['to']}" for each in record.changes)
-            return Entry(at, "advised", f"{len(record.changes)} changes, {len(record.refused)} refused", rows)
+            return Entry(at, "advised", f"{plural(len(record.changes), 'change')}, {len(record.refused)} refused", rows)
         case Reworded():
             rows = "\n".join(f"{row.refused or 'taken'}: {row.text}\nin the place of: {row.was}" for row in record.rows)
             return Entry(at, "write-up", wording(record), rows)

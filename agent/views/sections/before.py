@@ -206,7 +206,7 @@ def framing(document: Json) -> Iterator[Block]:
     yield Paragraph(ended(f"Asked: “{document['complaint'].strip()}”"))
     later = [each["question"] for each in document["follow_ups"] if _answered(each)]
     if later:
-        yield Paragraph(f"Asked later: {'; '.join(f'“{in_short(question)}”' for question in later)}.")
+        yield Paragraph(ended(f"Asked later: {'; '.join(f'“{in_short(question)}”' for question in later)}"))
     if document["claims"]:
         rows = tuple(
             (claim["text"], _VERDICT[claim["verdict"]], claim["why"], refs(claim["evidence"]))

@@ -102,7 +102,9 @@ def assumptions(document: Json) -> Iterator[Block]:
 def left_open(document: Json) -> Iterator[Block]:
     items = [cited(f"Not known: {ended(text.replace(' Look: ', ' Look at '))}") for text in still_asked(document)]
     items += [cited(f"Not checked: {ended(text)}") for text in unknown(document)]
-    items += [cited(f"Asked, and not answered by this case: “{in_short(text)}”.") for text in _unanswered(document)]
+    items += [
+        cited(ended(f"Asked, and not answered by this case: “{in_short(text)}”")) for text in _unanswered(document)
+    ]
     items += [
         cited(f"Said without support, so do not rely on it: {spoken['text']}")
         for spoken in document["decided"].get("answer", ())

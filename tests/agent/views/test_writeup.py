@@ -403,7 +403,7 @@ def test_of_a_long_chat_only_what_bears_on_the_incident_is_told(made: Callable[[
     questions = [{"at": "", "text": text} for text, _ in asked]
     events = [{"at": "x", "text": f"operator: {CHAT}", "references": [], "clock": "session"}]
     text = markdown(document | {"follow_ups": follow_ups, "questions": questions, "timeline": events})
-    assert "Asked later: “how long?”." in text
+    assert "Asked later: “how long?”\n" in text
     assert "Asked later, “how long?”: About 319 s. (" in text
     assert "ranks \\* x = 7 GB" not in text
     assert CHAT not in text
