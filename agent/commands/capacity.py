@@ -91,7 +91,7 @@ def plan(
         return 0 if seen.levers or seen.budget.steps else 3
     if gpus is None:
         raise UsageError("--config needs --gpus.", "Write COUNTxSIZE, as --gpus 8x96 for 8 cards of 96 GB.")
-    shape, checkpoint = _config(config)
+    shape, checkpoint = config_in(config)
     start = {name.replace("-", "_"): settings.pop(name) for name in list(settings) if name in _OF_A_START}
     cards = Cards.parse(gpus)
     flags = _flags_of(released(sglang_version))
@@ -191,7 +191,7 @@ def _settings(wanted: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-def _config(path: Path) -> tuple[dict[str, Any], int | None]:
+def config_in(path: Path) -> tuple[dict[str, Any], int | None]:
     """The config, and the checkpoint's bytes where an index of safetensors stands beside it."""
     file = path / "config.json" if path.is_dir() else path
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,11 +26,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Deployed:
-    """What a host runs: its tree where it could be read, the version its files tell, its command line."""
+    """What a host runs: its tree where it could be read, the version its files tell, its command line, and the
+    architecture of its model where that is known.
+    """
 
     source: Source | None
     version: str
     command: str
+    architecture: str = ""
 
 
 @click.command()
@@ -37,11 +41,21 @@ class Deployed:
 @VERSION
 @one_host("The tree that this host runs, [user@]host[:port] or `local`; and its command line.", "H")
 @TREE
+@click.option(
+    "--model-config",
+    "config",
+    type=click.Path(exists=True, path_type=Path),
+    metavar="FILE",
+    help="The model's config.json, or its folder: rules for its architecture are weighed, too.",
+)
 @JSON
-def check(command: str | None, version: str | None, host: str | None, path: Path | None, as_json: bool) -> int:
+def check(
+    command: str | None, version: str | None, host: str | None, path: Path | None, config: Path | None, as_json: bool
+) -> int:
     """Check the launch command COMMAND (quote it; `-` reads standard input) against a version.
 
-    A unit, compose file, manifest or script may stand for it: `sglscout check - <FILE`.
+    A unit, compose file, manifest or script may stand for it: `sglscout check - <FILE`. What rules ask of the
+    platform is answered for NVIDIA GPUs, unless the command names another `--device`.
 
     Without COMMAND, what --host runs is checked against the tree it was started from, patched or not.
     """
@@ -61,7 +75,8 @@ def check(command: str | None, version: str | None, host: str | None, path: Path
     catalogue, rules, source = _judge(deployed, version, path)
     launch = parse_launch(_words(text), catalogue)
     front = front_of(source) if source is not None and launch.serve else None
-    found = checked(launch, catalogue, rules, front, source)
+    model = _architecture(config) if config is not None else deployed.architecture if deployed is not None else ""
+    found = checked(launch, catalogue, rules, front, source, model)
     local = differs(source) if source is not None else ()
     if as_json:
         document: dict[str, Any] = {"version": catalogue.version, "problems": [each.document() for each in found]}
@@ -140,6 +155,7 @@ async def _deployed(target: str, version: str | None, path: Path | None) -> Depl
     from agent.settings import load_settings
     from agent.views.watching import download_progress
     from tools.host import connect
+    from tools.source.architecture import named_by_config
 
     async with connect(target) as host:
         facts = await facts_of(host)
@@ -154,7 +170,18 @@ async def _deployed(target: str, version: str | None, path: Path | None) -> Depl
                 raise Inconclusive(
                     f"which SGLang {target} runs was not found out.", "Pass --version V or --source PATH."
                 )
-    return Deployed(source, tells, _running(facts, target))
+    return Deployed(source, tells, _running(facts, target), named_by_config(facts.text("model_config", "") or "{}"))
+
+
+def _architecture(config: Path) -> str:
+    """What a model's config.json names. Raises UsageError where it names nothing."""
+    from agent.commands.capacity import config_in
+    from tools.source.architecture import named_by_config
+
+    found = named_by_config(json.dumps(config_in(config)[0]))
+    if not found:
+        raise UsageError(f"{config} names no architecture.", "Give the config.json of the model that is served.")
+    return found
 
 
 def _running(facts: Facts, target: str) -> str:

@@ -13,15 +13,19 @@ from tools.source.launch import Launch, values_of
 from tools.source.problem import Problem, Severity
 from tools.source.rule import CALLED, Rule
 from tools.source.rules import names_of
-from tools.source.weigh import UNKNOWN, holds, value_of
+from tools.source.weigh import ARCHITECTURE, OF_MODEL, UNKNOWN, holds, value_of
 
 if TYPE_CHECKING:
     from tools.source.source import Source
 
 
-def broken(launch: Launch, catalogue: FlagCatalogue, rules: Sequence[Rule]) -> list[Problem]:
-    """Rules that are certain to apply to these values, and that something given brings about."""
+def broken(launch: Launch, catalogue: FlagCatalogue, rules: Sequence[Rule], architecture: str = "") -> list[Problem]:
+    """Rules that are certain to apply to these values, and that something given brings about; without the model's
+    architecture a note says how many of them wait for it.
+    """
     values, given = values_of(launch, catalogue)
+    values |= {ARCHITECTURE: architecture} if architecture else {}
+    waiting = 0
     plain, _ = values_of(Launch((), tuple(each for each in launch.given if each.flag.required), (), (), ()), catalogue)
     dispatched = _dispatched(launch, catalogue, rules)
     values |= dict.fromkeys(dispatched, True)
@@ -30,21 +34,26 @@ def broken(launch: Launch, catalogue: FlagCatalogue, rules: Sequence[Rule]) -> l
     found: list[Problem] = []
     changed: dict[str, Rule] = {}
     for rule in rules:
-        asked = (chosen | set(changed)) & _condition_names(rule, names)
+        weighed = _condition_names(rule, names)
+        asked = (chosen | set(changed)) & weighed
         asked |= {dispatched[each] for each in rule.conditions if each in dispatched}
         later = all(rule.path == changed[dest].path and rule.line > changed[dest].line for dest in asked - given)
         if not asked & chosen or not later:
             continue
         known = values
         if rule.kind in ("raise", "assert"):
-            known = _certain(rule, values, given | set(changed), rules)
-        if not all(holds(each, known, rule.terms) for each in rule.conditions):
+            known = _certain(rule, weighed - given - set(changed), values, rules)
+        held = [holds(each, known, rule.terms) for each in rule.conditions]
+        if not all(held):
+            refuses = rule.kind in ("raise", "assert")
+            waiting += refuses and not architecture and False not in held and _of_model(rule)
             continue
         if all(holds(each, plain, rule.terms) for each in rule.conditions):
             continue  # the server does that whatever is given
         if rule.kind in ("raise", "assert"):
             name = _first_name(asked & chosen, catalogue)
-            found.append(Problem("rule", "error", name, rule.effect, at=rule.at, quote=rule.quote))
+            said = _filled_in(rule, values)
+            found.append(Problem("rule", "error", name, said, at=rule.at, quote=rule.quote))
         elif rule.kind == "override" and not _settled(rule, values):
             set_here = [dest for dest in rule.sets if dest in given]
             severity: Severity = "warning" if set_here else "note"
@@ -52,7 +61,30 @@ def broken(launch: Launch, catalogue: FlagCatalogue, rules: Sequence[Rule]) -> l
             said = f"the server sets {rule.effect}"
             found.append(Problem("override", severity, name, said, at=rule.at, quote=rule.quote))
             _apply(rule, values, changed)
+    if waiting:
+        said = f"{_rules(waiting)} for particular models went unweighed: the path does not name the architecture"
+        found.append(Problem("unseen", "note", "--model-path", f"{said}; `--model-config config.json` gives it"))
     return found
+
+
+def _filled_in(rule: Rule, values: dict[str, Any]) -> str:
+    """The words of an error with the values that it names, where they are known."""
+
+    def known(asked: re.Match[str]) -> str:
+        held = [value_of(text, values, rule.terms) for text in (asked[1], asked[1].rpartition(".")[2])]
+        value = next((each for each in held if each is not UNKNOWN), UNKNOWN)
+        return asked[0] if value is UNKNOWN else ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+    return re.sub(r"\{([^{}]+)\}", known, rule.effect)
+
+
+def _rules(count: int) -> str:
+    return f"{count} rules" if count > 1 else "1 rule"
+
+
+def _of_model(rule: Rule) -> bool:
+    """Whether a rule is for models of some architectures, and not for all others than these."""
+    return any(OF_MODEL.search(each) and not re.search(r"\bnot\b|!=", each) for each in rule.conditions)
 
 
 def broken_later(launch: Launch, catalogue: FlagCatalogue, source: Source) -> list[Problem]:
@@ -85,14 +117,14 @@ def _dispatched(launch: Launch, catalogue: FlagCatalogue, rules: Sequence[Rule])
     return found
 
 
-def _certain(rule: Rule, values: dict[str, Any], fixed: set[str], rules: Sequence[Rule]) -> dict[str, Any]:
-    """The values without those left to their default that some handler may have changed before."""
+def _certain(rule: Rule, left: set[str], values: dict[str, Any], rules: Sequence[Rule]) -> dict[str, Any]:
+    """The values without those that are `left` to their default and that some handler may have changed before."""
     unsure = {
         dest
         for other in rules
         if other.kind == "override" and other is not rule
         for dest in other.sets
-        if dest in rule.flags and dest not in fixed
+        if dest in left
         if all(holds(each, values, other.terms) is not False for each in other.conditions)
     }
     return {dest: value for dest, value in values.items() if dest not in unsure} if unsure else values

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from tools.entry_point import ROUTER
+from tools.source.architecture import named_by_path
 from tools.source.broken import broken, broken_later
 from tools.source.catalogue import FlagCatalogue
 from tools.source.foreign import FOREIGN
@@ -40,8 +41,13 @@ def check(
     rules: Sequence[Rule],
     front: Front | None = None,
     source: Source | None = None,
+    architecture: str = "",
 ) -> tuple[Problem, ...]:
-    """The same for a command already read; without rules, `front` and tree where only a catalogue is to be had."""
+    """The same for a command already read; without rules, `front` and tree where only a catalogue is to be had.
+
+    `architecture` is the model's, where its `config.json` is at hand; else its path may name it.
+    """
+    architecture = architecture or named_by_path(launch.value("model_path") or "")
     found = _front(launch, catalogue, front) if front is not None else []
     own = front.options if front is not None else frozenset()
     routers = tuple(name for name, _ in launch.unknown if launch.router and name.startswith(OF_ROUTER))
@@ -50,7 +56,7 @@ def check(
         said = f"options of the router, which is no part of this tree, are not checked: {', '.join(routers)}"
         found.append(Problem("unseen", "note", routers[0], said))
     found += [*_names(launch, catalogue), *_given(launch, catalogue), *_missing(launch, catalogue), *_unseen(launch)]
-    found += broken(launch, catalogue, rules)
+    found += broken(launch, catalogue, rules, architecture)
     found += broken_later(launch, catalogue, source) if source is not None else []
     order = {"error": 0, "warning": 1, "note": 2}
     return tuple(sorted(found, key=lambda problem: order[problem.severity]))

@@ -29,7 +29,7 @@ from tools.source.search import Hit
 from tools.source.spelled import spelled
 from tools.source.store import Placed
 
-FORMAT: Final = 19
+FORMAT: Final = 20
 READERS_SHOWN: Final = 8
 HANDLERS_SHOWN: Final = 10
 SECONDS: Final = 20.0

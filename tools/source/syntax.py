@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -127,7 +128,7 @@ def message_of(node: ast.AST | None) -> str:
         case ast.Call(func=func):
             return ast.unparse(func)
         case ast.JoinedStr(values=parts):
-            return "".join(message_of(part) for part in parts)
+            return "".join(_part(part) for part in parts).strip()
         case ast.FormattedValue(value=value):
             return "{" + ast.unparse(value) + "}"
         case ast.Constant(value=str(text)):
@@ -137,3 +138,11 @@ def message_of(node: ast.AST | None) -> str:
         case ast.BinOp(left=left, op=ast.Mod()):
             return message_of(left)
     return ast.unparse(node)
+
+
+def _part(node: ast.expr) -> str:
+    """A part of a message; what stands before and after it keeps its distance."""
+    match node:
+        case ast.Constant(value=str(text)) if "\n" in text:
+            return re.sub(r"\s+", " ", text)
+    return message_of(node)

@@ -207,6 +207,7 @@ def for_command(
         _informed(each, upgrade)
         for each in found
         if each.severity == "error" or (_same(each) not in known and not _happened(each, new, earlier))
+        if each.kind != "unseen"  # what cannot be judged from here has not changed
     ]
     given = {each.flag.dest for each in before.given}
     topics = {_topic(dest) for dest in given} - MANY

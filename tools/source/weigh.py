@@ -11,7 +11,13 @@ from typing import Any, Final
 
 UNKNOWN: Final = object()
 ARCHITECTURE: Final = "architecture"  # the model's, among the values where it is known
+# What code calls it: what a model's configuration says, and the parameters that it is handed on by.
+OF_MODEL: Final = re.compile(r"\barchitectures\b|\b(?:model_)?arch(?:itecture)?\b")
 DEPTH_LIMIT: Final = 40
+# What a server on NVIDIA cards answers when its code asks for the platform: `is_npu()`, `get_platform().is_hip`.
+PLATFORM: Final = re.compile(
+    r"(?:\w+\.)?is_(cuda|hip|npu|xpu|hpu|mps|musa)\(\)|get_platform\(\)\.is_(cuda|hip|npu|xpu|hpu|mps|musa)"
+)
 TEXT_METHODS: Final = frozenset({"lower", "upper", "strip", "startswith", "endswith", "group"})
 COMPARE: Final[dict[type[ast.cmpop], Callable[[Any, Any], Any]]] = {
     ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt,
@@ -40,7 +46,7 @@ def holds(condition: str, values: Mapping[str, Any], terms: tuple[str, ...] = ()
 def value_of(expression: str, values: Mapping[str, Any], terms: tuple[str, ...] = ()) -> Any:
     """The value of an expression, UNKNOWN where it is not certain. `terms` are `name or call = expression`."""
     try:
-        return _Weigher(values, _spelled(terms)).value(_parsed(expression))
+        return _whole(_Weigher(values, _spelled(terms)).value(_parsed(expression)))
     except (SyntaxError, TypeError, ValueError, ZeroDivisionError, LookupError, RecursionError, OverflowError):
         return UNKNOWN
 
@@ -87,11 +93,14 @@ class _Weigher:
                 return self._values[name]
             case ast.Subscript(value=ast.Attribute(attr="architectures"), slice=ast.Constant(value=0)):
                 return self._values.get(ARCHITECTURE, UNKNOWN)
+            case ast.Attribute() | ast.Call() if (asked := PLATFORM.fullmatch(_text(node))) is not None:
+                return (asked[1] or asked[2]) == "cuda" if self._values.get("device", "") in (None, "cuda") else UNKNOWN
             case ast.Name() | ast.Attribute() | ast.Call() if self._terms and _text(node) in self._terms:
                 return self._term(_text(node))
+            case ast.Name(id=name) if OF_MODEL.fullmatch(name):
+                return self._values.get(ARCHITECTURE, UNKNOWN)
             case ast.List(elts=items) | ast.Tuple(elts=items) | ast.Set(elts=items):
-                found = self._all(items)
-                return UNKNOWN if UNKNOWN in found else found
+                return self._all(items)  # one of them may be asked for though another is not known
             case ast.UnaryOp(op=ast.Not(), operand=inner):
                 value = self.value(inner)
                 return UNKNOWN if value is UNKNOWN else not value
@@ -126,7 +135,7 @@ class _Weigher:
     def _called(self, node: ast.Call) -> Any:
         if isinstance(node.func, ast.Name) and node.func.id == "isinstance":
             return self._instance(*node.args)
-        given = self._all(node.args)
+        given = [_whole(each) for each in self._all(node.args)]
         if UNKNOWN in given:
             return UNKNOWN
         match node.func:
@@ -143,7 +152,7 @@ class _Weigher:
         return UNKNOWN
 
     def _instance(self, of: ast.expr, kinds: ast.expr) -> Any:
-        value = self.value(of)
+        value = _whole(self.value(of))
         named = kinds.elts if isinstance(kinds, ast.Tuple) else [kinds]
         known = tuple(TYPES[each.id] for each in named if isinstance(each, ast.Name) and each.id in TYPES)
         return UNKNOWN if value is UNKNOWN or len(known) < len(named) else isinstance(value, known)
@@ -151,6 +160,11 @@ class _Weigher:
 
 def _hashed(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
+
+
+def _whole(value: Any) -> Any:
+    """The value, UNKNOWN for a list with a part that is not known."""
+    return UNKNOWN if isinstance(value, list) and UNKNOWN in value else value
 
 
 def _number(value: Any) -> bool:
@@ -166,7 +180,7 @@ def _boolean(found: list[Any], *, every: bool) -> Any:
 
 def _compared(found: list[Any], operators: list[ast.cmpop]) -> Any:
     for left, sign, right in zip(found, operators, found[1:], strict=False):
-        if left is UNKNOWN or right is UNKNOWN:
+        if _whole(left) is UNKNOWN or _whole(right) is UNKNOWN:
             return UNKNOWN
         ordered = isinstance(sign, (ast.Lt, ast.LtE, ast.Gt, ast.GtE))
         if ordered and (left is None or right is None):

@@ -6,6 +6,7 @@ import pytest
 
 from tests.tools.source.trees import VERSIONS, tree
 from tools.source import Problem, check_command
+from tools.source.architecture import named_by_path
 from tools.source.begun import begun_in
 from tools.source.pools import pool_notes
 from tools.source.upgrade import Known, Upgrade, compare, for_command
@@ -150,6 +151,38 @@ def test_a_rule_over_what_a_small_function_or_a_view_says_is_weighed(
     assert problems(command, version)["rule", flag].at == at
     sound = command.replace("3", "4").replace("cp-size 4", "cp-size 2")
     assert not [each for each in problems(sound, version).values() if each.severity == "error"]
+
+
+@pytest.mark.parametrize("version", ["0.5.9", "0.5.16", "0.5.23"])
+def test_rules_for_particular_models_are_weighed_where_the_path_names_the_family(version: str) -> None:
+    command = "sglang serve --attention-backend flashinfer --model-path"
+    found = check_command(f"{command} /cache/models--openai--gpt-oss-120b/snapshots/1f", tree(version))
+    said = next(each.message for each in found if each.kind == "rule")
+    assert "one of triton, trtllm_mha, fa3" in said
+    assert "Prefill: flashinfer" in said
+    plain = check_command(f"{command} /models/ours", tree(version))
+    assert "for particular models went unweighed" in plain[-1].message
+    assert [each.severity for each in plain] == ["note"]
+
+
+@pytest.mark.parametrize(
+    ("path", "architecture"),
+    [
+        ("deepseek-ai/DeepSeek-R1-0528", "DeepseekV3ForCausalLM"),
+        ("deepseek-ai/DeepSeek-V3.1", "DeepseekV3ForCausalLM"),
+        ("/models/DeepSeek-V3.2-Exp/", "DeepseekV32ForCausalLM"),
+        ("moonshotai/Kimi-K2-Instruct", "DeepseekV3ForCausalLM"),
+        ("/models/kimi-k2.5-int4", "KimiK25ForConditionalGeneration"),
+        ("Qwen/Qwen3-235B-A22B-Instruct-2507", "Qwen3MoeForCausalLM"),
+        ("Qwen/Qwen3-8B", ""),
+        ("deepseek-ai/DeepSeek-R1-Distill-Qwen-32B", ""),
+        ("zai-org/GLM-4.5V", ""),
+        ("zai-org/GLM-4.5-Air", "Glm4MoeForCausalLM"),
+        ("/models/our-gpt-oss-120b", ""),
+    ],
+)
+def test_only_a_path_that_begins_with_a_family_names_its_architecture(path: str, architecture: str) -> None:
+    assert named_by_path(path) == architecture
 
 
 def test_a_rule_is_broken_by_what_an_earlier_handler_sets() -> None:
