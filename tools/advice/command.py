@@ -129,8 +129,8 @@ def _image(words: Sequence[Word]) -> int | None:
 
 def find_in(commands: shell.Commands, *, depth: int = 0) -> Server | None:
     """The last command of a shell text that starts a server, else one in a here-document, of a shell first."""
-    for words in reversed(commands.simple):
-        spliced = tuple(shell.splice(words, commands.variables))
+    for index, words in reversed([*enumerate(commands.simple)]):
+        spliced = tuple(shell.splice(words, commands.variables_in(index)))
         server = find(spliced, depth=depth)
         if server is not None:
             return replace(server, own=tuple(words)) if server.own == spliced else server

@@ -13,6 +13,9 @@ from tools.advice.mapped import Mapped, Word
 _ARRAY = re.compile(r"([A-Za-z_]\w*)(\+?)=$")
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?)=")
 _SPLICE = re.compile(r"\$(?:\{([A-Za-z_]\w*|[@*])(?:\[[@*]\])?\}|([A-Za-z_]\w*|[@*]))")
+_PARENTHESES = re.compile(r"\([ \t]*\)")
+_ANSI = re.compile(r"\\(?:x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{1,8}|[0-7]{1,3}|.)", re.S)
+_ANSI_CHARS = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "e": "\x1b", "E": "\x1b"}
 _POSITIONAL = "@"
 _BLANK = " \t\r"
 _END = "\n;&|()"
@@ -22,12 +25,25 @@ _END = "\n;&|()"
 class Commands:
     """What a shell text holds: simple commands in order, and the words of its arrays and assignments.
 
-    `documents` are here-documents, each with the words of the command that reads it.
+    `documents` are here-documents, each with the words of the command that reads it. `functions` has for each simple
+    command the function that it stands in, empty outside of any.
     """
 
     simple: list[list[Word]] = field(default_factory=list)
     variables: dict[str, list[Word]] = field(default_factory=dict)
     documents: list[tuple[list[Word], Mapped]] = field(default_factory=list)
+    functions: list[str] = field(default_factory=list)
+
+    def variables_in(self, command: int) -> dict[str, list[Word]]:
+        """What a simple command sees, by its index: in a function, `"$@"` is what its last call hands over."""
+        called = self.functions[command]
+        if not called:
+            return self.variables
+        inside = [words for words, name in zip(self.simple, self.functions, strict=True) if name == called]
+        if any(words[0].text == "shift" for words in inside):
+            return self.variables
+        calls = [words for words in self.simple if words[0].text == called and words not in inside]
+        return self.variables | ({_POSITIONAL: splice(calls[-1][1:], self.variables)} if calls else {})
 
 
 def read(text: Mapped) -> Commands:
@@ -47,6 +63,16 @@ def splice(words: list[Word], variables: dict[str, list[Word]]) -> list[Word]:
     return found
 
 
+def _ansi_char(escape: str) -> str:
+    """The character of an escape without its backslash; one that is none stands for itself."""
+    if escape[0] in "xuU" and len(escape) > 1:
+        code = int(escape[1:], 16)
+        return chr(code) if code <= 0x10FFFF else "\ufffd"
+    if escape[0] in "01234567":
+        return chr(int(escape, 8) & 0xFF)
+    return _ANSI_CHARS.get(escape, escape)
+
+
 class _Lexer:
     def __init__(self, text: Mapped) -> None:
         self._in = text
@@ -56,6 +82,7 @@ class _Lexer:
         # delimiters of here-documents whose bodies begin on the next line, with the command that reads each
         self._waiting: list[tuple[str, list[Word]]] = []
         self._skip_next = False  # the next word is the target of a redirection
+        self._function = ""
 
     def run(self) -> Commands:
         text = self._in.text
@@ -72,6 +99,7 @@ class _Lexer:
             elif char == "(" and self._opens_array():
                 self._array()
             elif char in _END:
+                self._opens_function()
                 self._finish()
                 self._at += 1
                 if char == "\n":
@@ -87,9 +115,20 @@ class _Lexer:
         end = self._in.text.find("\n", self._at)
         return len(self._in) if end < 0 else end
 
+    def _opens_function(self) -> None:
+        """`name() {`, `function name {`; a brace that stands alone closes it."""
+        words = [word.text for word in self._words]
+        if len(words) == 1 and _PARENTHESES.match(self._in.text, self._at):
+            self._function = words[0]
+        elif words[:1] == ["function"] and len(words) > 1:
+            self._function = words[1]
+        elif words[-1:] == ["}"]:
+            self._function = ""
+
     def _finish(self) -> None:
         if self._words:
             self._out.simple.append(self._words)
+            self._out.functions.append(self._function)
             for word in self._words:
                 self._note_assignment(word)
             if [word.text for word in self._words[:2]] == ["set", "--"]:
@@ -182,6 +221,9 @@ class _Lexer:
             elif char == "\\":
                 bare = False
                 parts.append(self._escape())
+            elif text.startswith("$'", self._at):
+                bare = False
+                parts.append(self._ansi())
             elif char == "$" or char == "`":
                 parts.append(self._substitution())
             else:
@@ -196,6 +238,21 @@ class _Lexer:
         inside = self._in.part(self._at + 1, end)
         self._at = min(end + 1, len(self._in))
         return inside
+
+    def _ansi(self) -> Mapped:
+        """`$'…'`: escapes as C has them."""
+        text, parts = self._in.text, []
+        self._at += 2
+        while self._at < len(text) and text[self._at] != "'":
+            escape = _ANSI.match(text, self._at)
+            if escape is None:
+                parts.append(self._in.part(self._at, self._at + 1))
+                self._at += 1
+            else:
+                parts.append(self._in.as_char(self._at, escape.end(), _ansi_char(escape[0][1:])))
+                self._at = escape.end()
+        self._at = min(self._at + 1, len(text))
+        return Mapped.join(parts)
 
     def _double(self) -> Mapped:
         text, parts = self._in.text, []
