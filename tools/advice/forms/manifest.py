@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import yaml
 
+from tools.advice.command import HINT
 from tools.advice.errors import LaunchUnreadable
 from tools.advice.forms import shell, yaml_text
 from tools.advice.mapped import Mapped, Word
@@ -46,6 +47,8 @@ def commands(text: str) -> Iterator[Found]:
     for root in roots:
         yield from _lists(text, root)
         yield from _held(text, root, 0)
+    for root in roots:
+        yield from _scripts(text, root, "")
 
 
 def command(text: str, node: yaml.Node | None, key: str) -> list[Word]:
@@ -90,10 +93,7 @@ def _containers(node: yaml.Node, owner: str) -> Iterator[tuple[str, yaml.Node]]:
     if isinstance(node, yaml.SequenceNode):
         for item in node.value:
             yield from _containers(item, owner)
-    kind = yaml_text.text_of(yaml_text.child(node, "kind")).lower()
-    called = yaml_text.text_of(yaml_text.child(node, "metadata", "name"))
-    if kind and called and kind != "list":
-        owner = f"{kind}/{called}"
+    owner = _owner(node) or owner
     for key, _, value in yaml_text.pairs(node):
         if key in _CONTAINERS and isinstance(value, yaml.SequenceNode):
             yield from ((owner, one) for one in value.value)
@@ -136,6 +136,26 @@ def _held(text: str, node: yaml.Node, depth: int) -> Iterator[Found]:
             yield from _held(text, item, depth)
     for _, _, value in yaml_text.pairs(node):
         yield from _held(text, value, depth)
+
+
+def _scripts(text: str, node: yaml.Node, owner: str) -> Iterator[Found]:
+    """Texts of several lines that name a server, as scripts of a ConfigMap do; the object they belong to."""
+    if isinstance(node, yaml.ScalarNode):
+        mapped = yaml_text.scalar(text, node) if "\n" in node.value and HINT.search(node.value) else None
+        if mapped is not None:
+            yield Found(owner, "", (Word(mapped, *yaml_text.span(text, node)),), None)
+    for item in node.value if isinstance(node, yaml.SequenceNode) else ():
+        yield from _scripts(text, item, owner)
+    owner = _owner(node) or owner
+    for _, _, value in yaml_text.pairs(node):
+        yield from _scripts(text, value, owner)
+
+
+def _owner(node: yaml.Node) -> str:
+    """`kind/name` of an object, empty for what is none."""
+    kind = yaml_text.text_of(yaml_text.child(node, "kind")).lower()
+    called = yaml_text.text_of(yaml_text.child(node, "metadata", "name"))
+    return f"{kind}/{called}" if kind and called and kind != "list" else ""
 
 
 def _outside(text: str, held: Mapped, word: Word) -> Word:
