@@ -123,7 +123,7 @@ def _cut(text: str, width: int) -> str:
 def show(identity: str, as_json: bool, html: Path | None, document: bool) -> None:
     """Show the conversation of a session or task: what was asked, called, found and answered."""
     from agent.case import Case
-    from agent.commands.records import read
+    from agent.commands.records import read, tasks_of
     from agent.document import document as make_document
     from agent.views import terminal, transcript
 
@@ -142,7 +142,8 @@ def show(identity: str, as_json: bool, html: Path | None, document: bool) -> Non
         from agent.views.files import put
         from agent.views.html import transcript as page
 
-        put(html, page(f"Transcript of {Case.fold(records).opened.id}", transcript.entries(records)))
+        told = transcript.entries(records, tasks_of(identity, records))
+        put(html, page(f"Transcript of {Case.fold(records).opened.id}", told))
         click.echo(f"written: {html}", err=True)
     else:
         terminal.console().print(transcript.terminal(records))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from html import escape
 from itertools import groupby
 from typing import Any, Final
@@ -38,6 +38,7 @@ th { color: var(--dim); font-weight: 600; } td:last-child { min-width: 9rem; }
 pre { margin: .5rem 0; padding: .6rem; background: var(--code); border: 1px solid var(--rule); white-space: pre-wrap;
   font-size: .82rem; overflow-wrap: anywhere; }
 details { border-bottom: 1px solid var(--rule); padding: .25rem 0; } summary { cursor: pointer; }
+.task > :not(summary) { margin-left: 1rem; }
 .step { padding: .25rem 0; } .said { border-left: 3px solid var(--link); padding-left: .6rem; margin: .8rem 0; }
 figure { margin: 1rem 0; max-width: 44rem; } figcaption { font-weight: 600; font-size: .9rem; margin-bottom: .3rem; }
 svg { display: block; width: 100%; height: auto; font: 13px system-ui, sans-serif; } svg text { fill: var(--ink); }
@@ -78,14 +79,16 @@ def html(document: Json) -> str:
 
 def transcript(title: str, entries: Iterable[Entry]) -> str:
     """The conversation: what was said stands open, tools, tasks and evidence are folded, looks in a row together."""
-    parts = [f"<h1>{_text(title)}</h1>"]
+    return _page(title, "\n".join([f"<h1>{_text(title)}</h1>", *_entries(entries)]))
+
+
+def _entries(entries: Iterable[Entry]) -> Iterator[str]:
     for kind, several in groupby(entries, key=lambda entry: entry.kind):
         drawn = [_entry(entry) for entry in several]
         if kind == "look" and len(drawn) > 1:
-            parts.append(f"<details><summary>{len(drawn)} looks</summary>{''.join(drawn)}</details>")
+            yield f"<details><summary>{len(drawn)} looks</summary>{''.join(drawn)}</details>"
         else:
-            parts += drawn
-    return _page(title, "\n".join(parts))
+            yield from drawn
 
 
 def _entry(entry: Entry) -> str:
@@ -94,6 +97,8 @@ def _entry(entry: Entry) -> str:
     if entry.kind == "said":
         body = f'<pre tabindex="0">{_text(entry.body)}</pre>' if entry.body else ""
         return f'<div class="said">{head}{body}</div>'
+    if entry.inside:
+        return f'<details class="task"><summary>{head}</summary>{"".join(_entries(entry.inside))}</details>'
     if entry.body:
         return f'<details><summary>{head}</summary><pre tabindex="0">{_text(entry.body)}</pre></details>'
     return f'<div class="step">{head}</div>'

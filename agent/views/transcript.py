@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from agent.views.layout import Line, Page, paragraph
@@ -39,22 +39,30 @@ BODY_LINES: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One step: who or what, a heading, and the text that a viewer may fold away; what was `said` stays open."""
+    """One step: who or what, a heading, and the text that a viewer may fold away; what was `said` stays open.
+
+    `inside`: of a task, its own conversation.
+    """
 
     at: str
     who: str
     heading: str
     body: str = ""
     kind: Kind = "step"
+    inside: tuple[Entry, ...] = ()
 
 
-def entries(records: Iterable[Record]) -> Iterator[Entry]:
-    """Every record a reader would miss if it were left out, in order."""
+def entries(records: Iterable[Record], tasks: Mapping[str, Iterable[Record]] | None = None) -> Iterator[Entry]:
+    """Every record a reader would miss if it were left out, in order; `tasks` stand inside their last one."""
     called: dict[str, str] = {}
-    for record in records:
+    records = list(records)
+    last = {record.id: place for place, record in enumerate(records) if isinstance(record, TaskChanged)}
+    for place, record in enumerate(records):
         if isinstance(record, Replied):
             called.update({call.id: call.name for call in record.calls})
         found = _entry(record, called)
+        if found is not None and isinstance(record, TaskChanged) and last[record.id] == place:
+            found = replace(found, inside=tuple(entries((tasks or {}).get(record.id, ()))))
         if found is not None:
             yield found
 

@@ -18,7 +18,9 @@ from tests.agent.views.browser import Browser
 from tests.agent.views.conftest import HOSTS
 from tests.agent.views.test_hostile import hostile
 from tests.needs import needs
-from transcripts.records import Record
+from tests.program import sglscout
+from transcripts.records import Record, TaskChanged, records_of
+from transcripts.store import Store
 
 Json = dict[str, Any]
 AXE = "axe.run(document, {resultTypes: ['violations']}).then(r => r.violations.map(v => v.id + ': ' + v.nodes[0].html))"
@@ -36,16 +38,23 @@ def pages(
     tmp_path_factory: pytest.TempPathFactory,
     made: Callable[[str], Json],
     records: Callable[[str], list[Record]],
+    home: Path,
 ) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
     told = {name: html(made(name)) for name in HOSTS}
-    told["transcript"] = transcript_page("Transcript", transcript.entries(records("kv")))
+    told["transcript"] = transcript_page("Transcript", transcript.entries(records("kv"), _tasks(home, records("kv"))))
     told["hostile"] = html(document(Case.fold(hostile())))
-    told["hostile transcript"] = transcript_page("Transcript", transcript.entries(hostile()))
+    inside = {record.id: hostile() for record in hostile() if isinstance(record, TaskChanged)}
+    told["hostile transcript"] = transcript_page("Transcript", transcript.entries(hostile(), inside))
     paths = {name: folder / f"{name.replace(' ', '-')}.html" for name in told}
     for name, path in paths.items():
         path.write_text(told[name], encoding="utf-8")
     return paths
+
+
+def _tasks(home: Path, records: list[Record]) -> dict[str, list[Record]]:
+    ids = {record.id for record in records if isinstance(record, TaskChanged)}
+    return {identity: records_of(Store(home / "kv").read(identity)) for identity in ids}
 
 
 PAGES = (*HOSTS, "transcript", "hostile", "hostile transcript")
@@ -101,3 +110,19 @@ def test_every_picture_has_a_name_and_stays_inside_its_frame(browser: Browser, p
       return [...s.querySelectorAll('text, rect, path')].every(e => { const b = e.getBBox();
         return b.x >= -2 && b.y >= -2 && b.x + b.width <= f.width + 2 && b.y + b.height <= f.height + 2; }); })"""
     assert browser.value(inside)
+
+
+def test_the_conversation_of_a_task_is_folded_into_that_of_its_session(
+    home: Path, session: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Once for each task, with what its researcher called and answered; of a copy for others just so."""
+    identity = session("kv")
+    assert sglscout(home / "kv", "export", identity, "-o", str(tmp_path / "copy.tar.gz")).exit == 0
+    for named, page in ((identity, "own.html"), (str(tmp_path / "copy.tar.gz"), "copy.html")):
+        assert sglscout(home / "kv", "show", named, "--html", str(tmp_path / page)).exit == 0
+    text = (tmp_path / "own.html").read_text()
+    assert (tmp_path / "copy.html").read_text() == text
+    tasks = text.split('<details class="task">')[1:]
+    assert len(tasks) == len(_tasks(home, records_of(Store(home / "kv").read(identity))))
+    assert all("calls flag" in each or "calls search" in each or "calls rules" in each for each in tasks)
+    assert all("calls report" in each for each in tasks)
