@@ -59,7 +59,7 @@ def check(
         try:
             _plain(change)
             fitting = _KINDS[change.kind](change, case)
-            _not_twice(fitting, passed)
+            _not_twice(fitting, passed, case)
             _referenced(fitting, case)
             passed.append(_proved(fitting, case))
         except _Refused as error:
@@ -178,7 +178,7 @@ def _env(change: Change, case: _Case) -> Change:
     to = values.variable(change, was)
     if isinstance(to, values.Unfit):
         raise _Refused(to.reason)
-    if was is not None and was == str(to):
+    if was is not None and values.same(was, to):
         raise _Refused(f"{change.flag} is {was} already")
     valid = Valid(case.catalogue.version, "", "kept") if case.catalogue is not None and known else None
     return replace(change, from_=was if was is not None else None, to=to, valid=valid)
@@ -221,9 +221,19 @@ _KINDS: dict[str, Callable[[Change, _Case], Change]] = {
 }
 
 
-def _not_twice(change: Change, passed: Sequence[Change]) -> None:
-    if any(one.kind == change.kind and one.flag == change.flag for one in passed):
+def _not_twice(change: Change, passed: Sequence[Change], case: _Case) -> None:
+    if any(_setting(one, case) == _setting(change, case) for one in passed):
         raise _Refused(f"{change.flag} is changed twice")
+
+
+def _setting(change: Change, case: _Case) -> tuple[str, str]:
+    """What a change sets, under one name for all its spellings."""
+    if change.kind == "flag" and case.catalogue is not None:
+        info = case.catalogue.lookup(change.flag)
+        return "flag", info.spellings[0] if info is not None else change.flag
+    if change.kind == "container":
+        return "container", change.flag.removeprefix("--").replace("_", "-")
+    return change.kind, values.UNIT_LIMITS.get(change.flag, change.flag)
 
 
 def _referenced(change: Change, case: _Case) -> None:

@@ -246,8 +246,7 @@ def _unit_line(change: Change) -> str:
         if change.do == "remove":
             return f"UnsetEnvironment={change.flag}"
         return f"Environment={systemd.quote(f'{change.flag}={_env_text(change)}')}"
-    limits = {"memlock": "LimitMEMLOCK", "nofile": "LimitNOFILE"}
-    key = limits.get(change.flag, change.flag)
+    key = values.UNIT_LIMITS.get(change.flag, change.flag)
     if change.kind == "host" and key in values.UNIT_KEYS:
         return f"{key}={'infinity' if change.to == 'unlimited' else change.to}"
     return ""

@@ -64,6 +64,7 @@ _HOST = {
     SHMEM_HUGE: re.compile(r"always|within_size|advise|never"),
     "shm": re.compile(r"[1-9]\d{0,4}[gG]"),
 }
+UNIT_LIMITS = {"memlock": "LimitMEMLOCK", "nofile": "LimitNOFILE"}  # what a unit calls a limit of the shell
 UNIT_KEYS = frozenset({"LimitMEMLOCK", "LimitNOFILE", "MemoryMax", "MemoryHigh", "TimeoutStartSec", "TimeoutStopSec"})
 
 
@@ -90,6 +91,15 @@ def words(value: Scalar | None) -> list[str]:
     return str(value).split(" ")
 
 
+_ON, _OFF = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
+
+
+def same(was: Scalar, to: Scalar) -> bool:
+    """Whether two values of a variable mean the same: `True` and 1 do."""
+    one, other = str(was).lower(), str(to).lower()
+    return one == other or any(one in words and other in words for words in (_ON, _OFF))
+
+
 def plain_value(value: Scalar | None) -> Scalar | Unfit:
     """A value that is written the same in every form, and stands for itself."""
     if value is None:
@@ -99,6 +109,8 @@ def plain_value(value: Scalar | None) -> Scalar | Unfit:
     text = {True: "1", False: "0"}[value] if isinstance(value, bool) else " ".join(words(value))
     if len(text) > 64 or not SAFE.fullmatch(text) or text.startswith(("--", "/", "~")) or "/" in text or ".." in text:
         return Unfit(f"{text[:80]!r} is no plain value")
+    if text.startswith("-") and not _NUMBER.fullmatch(text):
+        return Unfit(f"{text!r} is written as an option is")
     if _PLACEHOLDER.search(text):
         return Unfit(f"{text!r} stands for a value that is not there")
     return scalar(text)
@@ -167,7 +179,8 @@ def _moved(change: Change, to: Scalar, was: Scalar | None, effective: float | No
     if was is not None and str(was) == str(to):
         return Unfit(f"{change.flag} is {was} already")
     if change.do == "set":
-        return to
+        in_force = was is None and not isinstance(to, str) and effective is not None and float(to) == effective
+        return Unfit(f"{change.flag} is {to:g} already, which nothing typed") if in_force else to
     base = was if was is not None else effective if effective is not None else change.from_
     if isinstance(to, str) or isinstance(base, str | bool):
         return Unfit(f"{change.flag}: only numbers are raised or lowered")

@@ -27,6 +27,10 @@ def _reason(flags: Flags | None, *changes: Change, **other: Any) -> str:
     return found.refused[0].reason
 
 
+def _other(kind: str, name: str, to: Any) -> Change:
+    return Change(kind, "set", name, None, to, "", "why", ("E5:1", "E4:1"))  # type: ignore[arg-type]
+
+
 def test_the_running_limit_passes_with_where_it_stands(flags: Flags) -> None:
     found = _check(flags, box.flag("raise", "--max-running-requests", 72))
     assert not found.refused
@@ -284,6 +288,71 @@ def test_every_option_of_a_version_is_classified(version: str, flags_of: Callabl
             steerable.append(flag.name)
         assert not re.search(r"path|url|addr|api-key|ssl|hook|template|dump|trust|extra-config|host$|folder", flag.name)
     assert set(steerable) <= forbidden.LOOKED_AT | set(forbidden.SAFE_VALUES)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (box.flag("set", "--tp-size", 4), box.flag("set", "--tensor-parallel-size", 2)),
+        (_other("host", "memlock", "unlimited"), _other("host", "LimitMEMLOCK", "infinity")),
+        (_other("host", "nofile", "65536"), _other("host", "LimitNOFILE", "1048576")),
+        (_other("env", "NCCL_DEBUG", "INFO"), _other("env", "NCCL_DEBUG", "WARN")),
+    ],
+)
+def test_two_changes_of_one_setting_do_not_both_pass_under_whatever_names(
+    first: Change, second: Change, flags: Flags
+) -> None:
+    found = _check(flags, first, second)
+    assert [each.flag for each in found.accepted] == [first.flag]
+    assert "changed twice" in found.refused[0].reason
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (box.flag("set", "--max-running-requests", 48), "is 48 already, which nothing typed"),
+        (_other("env", "SGLANG_ENABLE_SPEC_V2", 1), "is True already"),
+        (_other("env", "NCCL_DEBUG", "-e"), "written as an option is"),
+        (_other("env", "OMP_NUM_THREADS", "-1e"), "written as an option is"),
+    ],
+)
+def test_what_is_in_force_is_no_change_and_an_option_is_no_value(change: Change, said: str, flags: Flags) -> None:
+    assert said in _reason(flags, change)
+
+
+METACHARACTERS = (
+    *(
+        "72;id",
+        "72 && id",
+        "72|id",
+        "`id`",
+        "$(id)",
+        "${IFS}",
+        "72\nExecStart=/x",
+        "72\\",
+        '72"',
+        "72'",
+        "72#",
+        "*",
+        "~",
+    ),
+    *("%n", "%%", "72\x00", "72\r", "\uff17\uff12", ">x", "{1,2}", "--host=0", "-e"),
+)
+SETTINGS = {
+    "flag": ["--max-running-requests", "--attention-backend", "--cuda-graph-bs", "--dtype"],
+    "env": ["NCCL_DEBUG", "SGLANG_ENABLE_SPEC_V2", "OMP_NUM_THREADS", "PYTHONPATH", "BASH_ENV", "LD_LIBRARY_PATH"],
+    "container": ["shm-size", "memory", "ulimit", "entrypoint", "privileged"],
+    "host": ["vm.swappiness", "MemoryMax", "TimeoutStartSec", "kernel.core_pattern", "ExecStartPre"],
+}
+
+
+@pytest.mark.parametrize("kind", SETTINGS)
+def test_no_value_brings_words_of_a_shell_or_a_unit_along(kind: str, flags: Flags) -> None:
+    run = parse_launch("shell", "docker run i:1 sglang serve --model-path /m", sources=("E6",))
+    for name in SETTINGS[kind]:
+        for value in METACHARACTERS:
+            for launch in (box.launch(), run):
+                assert _reason(flags, _other(kind, name, value), launch=launch)
 
 
 TIER = [
