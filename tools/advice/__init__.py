@@ -9,8 +9,9 @@ from tools.advice.change import Change, Checked, Problem, Refusal, Valid
 from tools.advice.check import check, options_after
 from tools.advice.command import Flag
 from tools.advice.errors import LaunchUnreadable
-from tools.advice.launch import Form, Launch, launch_from, launch_in, parse_launch
+from tools.advice.launch import Form, Launch, parse_launch
 from tools.advice.patch import Patch, patch, word_diff
+from tools.advice.shown import launch_from, launch_in
 from tools.advice.source_flags import Flags
 from tools.advice.stages import Restart, Stage, plan_after, restart_cost
 from tools.advice.verification import Verified, verify
