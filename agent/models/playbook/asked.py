@@ -76,11 +76,25 @@ LEVER_WORDS: Final = {
 }
 
 
+_TIMES: Final = {
+    "twice": 2.0, "double": 2.0, "doubled": 2.0, "doubles": 2.0, "triple": 3.0, "tripled": 3.0, "triples": 3.0,
+    "half": 0.5, "halved": 0.5,
+}  # fmt: skip
+
+
 def longer(case: Case, found: re.Match[str]) -> Answer:
     """Requests that are a multiple of those seen."""
     held = case.facts.number("tokens_per_request")
-    times = {"twice": 2.0, "double": 2.0, "doubled": 2.0, "triple": 3.0, "half": 0.5}.get(found[1]) or _number(found[2])
+    times = _TIMES.get(found[1]) or _number(found[2])
     return Ask("calculate", {"what": "prompt_tokens", "value": round(held * times)}) if held else ""
+
+
+def more_traffic(case: Case, found: re.Match[str]) -> Answer:
+    """A multiple of the requests that ran and waited at the last look."""
+    seen = [case.facts.number(name) for name in ("running_p50", "queue_p50")]
+    times = _TIMES.get(found[1]) or _number(found[2])
+    wanted = sum(each for each in seen if each is not None) * times
+    return Ask("calculate", {"what": "running_requests", "value": round(wanted)}) if wanted >= FEWEST_SLOTS else ""
 
 
 def what_a_flag_does(case: Case, found: re.Match[str]) -> Answer:
@@ -122,7 +136,7 @@ _BESIDE_A_NUMBER: Final = frozenset({
     "is", "it", "enough", "only", "just", "try", "not", "or", "take", "put", "make", "a", "the", "this", "that", "at",
     "do", "does", "would", "should", "be", "too", "much", "many", "high", "low", "safe", "okay", "better", "value",
     "down", "up", "limit", "max", "have", "need", "raise", "lower", "no", "then", "there", "was", "from", "where",
-    "how", "aggressive", "optimistic", "bold",
+    "how", "first", "before", "after", "later", "step", "steps", "aggressive", "optimistic", "bold",
     "come", "comes", "exactly", "you", "running", "requests", "slots", "so", "but", "by", "default", "stay", "with",
     "going", "works", "work", "still", "more", "less", "than", "rather", "even", "now", "chosen", "choose", "did",
 })  # fmt: skip

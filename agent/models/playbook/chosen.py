@@ -28,6 +28,16 @@ ALIASES: Final[tuple[tuple[str, str, str], ...]] = (
     (r"conservativ\w*", "--schedule-conservativeness", "conservativeness"),
     (r"chunk\w*", "--chunked-prefill-size", "chunk"),
     (r"context.?len\w*", "--context-length", "context"),
+    (r"attention.?backend|flashinfer|\bfa3\b|\btriton\b", "--attention-backend", "attention backend"),
+    (r"page.?size", "--page-size", "page size"),
+    (
+        r"(?:limit|cap|bound|shorten)\w* (?:the |my |our )?queue|queue.?(?:limit|cap)|max.?queue\w*",
+        "--max-queued-requests",
+        "queue",
+    ),
+    (r"(?:cuda.?)?graphs?\b", "--cuda-graph-max-bs", "graph"),
+    (r"radix", "--disable-radix-cache", "radix"),
+    (r"schedul\w*.?policy|schedule policy", "--schedule-policy", "schedule policy"),
 )
 SHOWN: Final = 4
 
@@ -140,6 +150,7 @@ def option(case: Case, found: Found) -> str:
     word = re.sub(r"write.?(?:back|through)", "writepolicy", word)
     rows = [row for row in options_of(case) if word in _squeezed(row["name"]) and row.get("says")]
     lines = [cited(row["says"], row.get("evidence", ()), case) for row in rows]
+    lines += [line for row in rows if row["name"].startswith("--") for line in _as_it_runs(case, row["name"])]
     said = " ".join(row["says"] for row in rows)
     lines += [
         cited(f"{finding.subject}: {finding.text}", [c.id for c in finding.citations], case)
@@ -147,6 +158,44 @@ def option(case: Case, found: Found) -> str:
         if word in _squeezed(f"{finding.subject} {finding.text}") and finding.text not in said
     ]
     return "\n".join(list(dict.fromkeys(line for line in lines if line))[: 2 * SHOWN])
+
+
+def ratio_or_size(case: Case, _found: Found) -> str:
+    """The two ways to size the host pool, and what the ratio that was summed comes to in GB."""
+    rows = [row for row in options_of(case) if row["name"] in ("--hicache-ratio", "--hicache-size") and row.get("says")]
+    if not rows:
+        return ""
+    cites = [reference for row in rows for reference in row.get("evidence", ())]
+    follows = "A ratio follows the KV pool when another change makes that larger or smaller; a size stays what it is"
+    lines = [cited(row["says"], row.get("evidence", ()), case) for row in rows]
+    lines.append(cited(follows, cites, case))
+    summed = [row for row in options_of(case) if row.get("host_gb") and not row.get("combined")]
+    lines += [cited(row["says"].partition("; ")[0], row["evidence"], case) for row in summed[:1]]
+    return "\n".join(line for line in lines if line)
+
+
+def setting(case: Case, found: Found) -> str:
+    """A setting that was named and not summed: its value, what is known of it here, and where more of it stands."""
+    told = named(found.string)
+    if len(told) != 1:
+        return ""
+    _, flag, word = told[0]
+    lines = [*_as_it_runs(case, flag), *_against(case, flag, word)]
+    version = case.facts.get("version")
+    if version is not None:
+        looked = f"`sglscout rules {flag.lstrip('-')} --version {version.value}` tells what the code enforces about it"
+        lines.append(cited(f"What another value would bring was not summed; {looked}", [version.source], case))
+    return "\n".join(line for line in dict.fromkeys(lines) if line) if len(lines) > 1 else ""
+
+
+def _as_it_runs(case: Case, flag: str) -> Iterator[str]:
+    """The value in force, and what is recommended of it."""
+    held = in_force(case, flag)
+    if held is not None:
+        yield cited(f"{flag} is {'not set' if held[0] == 'None' else held[0]}, as the server runs", [held[1]], case)
+    for each in _changes(case):
+        if each["flag"] == flag:
+            yield cited(f"What is recommended: {change_told(each)}", each["evidence"], case)
 
 
 def hicache(case: Case, found: Found) -> str:

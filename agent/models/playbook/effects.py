@@ -186,6 +186,33 @@ def host_memory(case: Case, _found: Found) -> str:
     return "\n".join(lines)
 
 
+def context_length(case: Case, _found: Found) -> str:
+    """What another context length does: it bounds one request and sizes no pool (sglang 0.5.9
+    srt/server_args.py:2961)."""
+    longest, pool = case.facts.get("context_len"), case.facts.get("kv_pool")
+    held = last(case, "tokens_per_request_p95") or last(case, "tokens_per_request")
+    known = [fact for fact in (longest, pool) if fact is not None]
+    text = "--context-length says how long one request may get and does not change the size of the KV pool"
+    text += f"; it is {amount(longest.value)} tokens here" if longest is not None else ""
+    text += f", the pool holds {amount(pool.value)}" if pool is not None else ""
+    lines = [cited(text, [fact.source for fact in known] or looks(case), case)]
+    if held is not None:
+        text = f"A request holds what was sent and answered, here up to about {amount(round(float(held.value)))} tokens"
+        lines.append(cited(f"{text}; a smaller limit refuses longer ones, it makes none shorter", [held.source], case))
+    lines += [
+        cited(f"Do not {rule['do']} it for this: {rule['why']}", sources(case), case)
+        for rule in (case.advised.must_not if case.advised else ())
+        if rule["flag"] == "--context-length"
+    ]
+    return "\n".join(lines)
+
+
+def longest_answers(case: Case, _found: Found) -> str:
+    """How far the longest answers that clients ask for bound admission."""
+    walls = [wall for wall in (case.advised.walls if case.advised else ()) if "max_tokens" in wall["what"]]
+    return "\n".join(cited(wall["what"], wall["evidence"], case) for wall in walls)
+
+
 def pinning(case: Case, _found: Found) -> str:
     """How long host memory is pinned at start: what is known of it, and how much there is to pin."""
     lines, row = list[str](), _of_host_memory(case)

@@ -7,7 +7,9 @@ from typing import Final
 
 # Said first: phrases whose words mean something else alone.
 _PHRASES: Final = (
-    (r"wie\s?viele?", "how many"), (r"wie lange?", "how long"), (r"bis morgen(?: früh)?", "until morning"),
+    (r"wie\s?viel(?= (?:ram|speicher|host|gpu|platz|swap|gb)\b)", "how much"),
+    (r"wie\s?viele?", "how many"), (r"wie (?:hoch|weit) (?:kann|darf|könnte) (?:ich|man) gehen", "how high can i go"),
+    (r"wie lange?", "how long"), (r"bis morgen(?: früh)?", "until morning"),
     (r"(?:bist du|sind sie|seid ihr) (?:dir |sich )?sicher", "are you sure"), (r"wie sicher", "how sure"),
     (r"was (?:noch|sonst)|was könnte es sonst sein|sonst noch was", "what else could it be"),
     (r"noch etwas (?:anderes )?kaputt", "something else broken"), (r"im betrieb|zur laufzeit", "at runtime"),
@@ -50,13 +52,24 @@ _WORDS: Final = {
     "betroffen": "affected",
     "log": "log", "zeile": "line", "protokoll": "log", "steht": "says", "kostet": "cost", "kosten": "cost",
     "empfiehlst": "recommend", "weiter": "next", "bringt": "gain", "reicht": "enough",
+    "karte": "card", "karten": "cards", "tot": "dead", "defekt": "broken", "gesund": "healthy", "passt": "fits",
+    "passen": "fit", "kontextlänge": "context length", "kontextfenster": "context window", "halbiere": "halve",
+    "halbieren": "halve", "verdoppeln": "double", "verdoppelt": "doubled", "verdopple": "double",
+    "doppelt": "twice", "abbrechen": "abort", "abschießen": "kill", "beenden": "end", "längsten": "longest",
+    "einfach": "just", "größer": "larger", "kleiner": "smaller", "senken": "lower", "senke": "lower",
+    "erhöhen": "raise", "erhöhe": "raise", "setzen": "set", "setze": "set", "schlimmer": "worse", "dringend": "urgent",
+    "leck": "leak", "speicherleck": "memory leak", "chef": "boss", "kunden": "users", "sagen": "tell",
+    "verkehr": "traffic", "last": "load", "wecken": "wake", "jemanden": "somebody", "genug": "enough",
+    "auslagern": "offload", "gerade": "now", "nichts": "nothing", "wenigstens": "only", "höher": "higher",
+    "hoch": "high", "gehen": "go", "hier": "here", "platte": "disk", "voll": "full", "frei": "free",
+    "viel": "much", "braucht's": "need", "abgestürzt": "crashed", "bekannt": "known", "bekannter": "known",
     "eingabe": "prompt", "eingaben": "prompts", "ausgabe": "output", "ausgaben": "outputs", "antworten": "answers",
     "antwort": "answer",
 }  # fmt: skip
 # Words of a German question that no English one has.
 _SURE: Final = frozenset(_WORDS) - {
     "was", "die", "man", "war", "den", "des", "start", "offline", "problem", "limit", "version", "log", "still", "mach",
-    "im", "es", "wen", "lang", "grund", "auf", "von", "neu", "mit", "dem", "du",
+    "im", "es", "wen", "lang", "grund", "auf", "von", "neu", "mit", "dem", "du", "last",
 }  # fmt: skip
 _TOKEN: Final = re.compile(r"[a-zäöüß]+")
 

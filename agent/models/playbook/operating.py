@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Final
 
 from agent.case import Case
 from agent.document import document, next_look
-from agent.models.playbook.answer import cited
+from agent.models.playbook.answer import cited, leading
 from agent.views.terminal import rolled_back_when
 from agent.views.words import amount, change_told
 from tools import advice
@@ -174,6 +174,72 @@ def lost(case: Case, _found: Found) -> str:
     if not restarts(case):
         lines.append(cited("what is recommended needs no restart, so nothing is lost", sources(case), case))
     return "\n".join(lines)
+
+
+def ended(case: Case, _found: Found) -> str:
+    """What ending requests by hand would give; none is ended from here."""
+    held, most, waiting = (last(case, name) for name in ("tokens_per_request", "tokens_per_request_p95", "queue_p50"))
+    lines = []
+    if held is not None:
+        each = amount(round(float(held.value)))
+        text = f"How long each request is was not seen; a running one holds about {each} tokens"
+        text += f", one in twenty {amount(round(float(most.value)))} or more" if most is not None else ""
+        lines.append(cited(text, [fact.source for fact in (held, most) if fact is not None], case))
+    else:
+        lines.append(cited("Which requests run and how long each is was not seen", looks(case), case))
+    text = "One that is ended is lost, its client has to send it again, and its room goes to the next that waits"
+    text += f": {amount(waiting.value)} waited at the last look" if waiting is not None and waiting.value else ""
+    lines.append(cited(text, [waiting.source] if waiting is not None else looks(case), case))
+    row = leading(case)
+    if row is not None:
+        named = [source for reason in row.supporting for source in reason.source]
+        kept = "What causes it stays" if case.weighed and case.weighed.kind == "cause" else "The strongest lead stays"
+        lines.append(cited(f"{kept}: {row.statement}", named, case))
+    return "\n".join([*lines, cited("Nothing is ended from here: this program only reads", looks(case), case)])
+
+
+def logs(case: Case, _found: Found) -> str:
+    """How to see the server's log, and which part of it was read."""
+    name, pid = case.facts.get("unit_name"), case.facts.get("pid")
+    lines = []
+    if name is not None:
+        lines.append(cited(f"`journalctl -u {name.value} -f` follows it on the host", [name.source], case))
+    elif pid is not None:
+        lines.append(cited(f"No unit was seen; PID {pid.value} is the server's", [pid.source], case))
+    read = [item for item in case.evidence.values() if not item.problem and item.probe in _LOGS]
+    lines += [
+        cited(f"{item.id} ({item.probe}) has {amount(item.lines)} lines of what was read", [item.id], case)
+        for item in read
+    ]
+    if read:
+        lines.append(cited(f"Here `show {read[0].id}:1` shows a line of it", [read[0].id], case))
+    return "\n".join(lines)
+
+
+_LOGS: Final = frozenset({
+    "journal_boot", "journal_recent", "container_boot", "container_log", "podman_log", "log_boot", "log_recent",
+    "pasted",
+})  # fmt: skip
+
+
+def message(case: Case, found: Found) -> str:
+    """What others need to know, in a few lines: what is wrong, what will be done, what that costs."""
+    row = leading(case)
+    lines = []
+    if row is not None:
+        named = [source for reason in row.supporting for source in reason.source]
+        decided = (
+            "What is wrong" if case.weighed and case.weighed.kind == "cause" else "Not decided yet; the first lead"
+        )
+        lines.append(cited(f"{decided}: {row.statement}", named, case))
+    lines += [
+        cited(f"What is to be done: {change_told(each)}", each["evidence"], case)
+        for each in (case.advised.changes if case.advised else ())
+    ]
+    if restarts(case):
+        lines += [restart_cost(case, found), lost(case, found).partition("\n")[0]]
+    told = f"`sglscout writeup {case.opened.id}` tells all of it, `--share` without hosts, users and prompts"
+    return "\n".join([*(line for line in lines if line), cited(told, looks(case), case)])
 
 
 def permanent(case: Case, _found: Found) -> str:

@@ -135,9 +135,41 @@ def worst_gpu(case: Case, _found: re.Match[str]) -> str:
     busy = {fact.scope: fact for fact in case.facts.all("gpu_utilization") if isinstance(fact.value, int | float)}
     if busy:
         used = sorted(busy.values(), key=lambda fact: float(fact.value))
-        spread = f"GPU utilization is {amount(used[0].value)} to {amount(used[-1].value)} %"
+        least, most = amount(used[0].value), amount(used[-1].value)
+        spread = f"GPU utilization is {least if least == most else f'{least} to {most}'} %"
         lines.append(cited(spread, [used[0].source, used[-1].source], case))
     return "\n".join(lines)
+
+
+def gpu_health(case: Case, _found: re.Match[str]) -> str:
+    """Whether a GPU is missing or told of an error: how many answer, how many the server is started over, Xid."""
+    count, ranks = case.facts.get("gpu_count"), case.facts.get("server_arg", "tp_size")
+    lines = []
+    if count is not None:
+        text = f"{amount(count.value)} GPUs answered nvidia-smi"
+        text += f"; the server is started with --tp-size {amount(ranks.value)}" if ranks is not None else ""
+        lines.append(cited(text, [fact.source for fact in (count, ranks) if fact is not None], case))
+    errors = case.facts.all("xid")
+    lines += [
+        cited(f"Xid {each.value} of {each.scope} stands in the kernel log", [each.source], case)
+        for each in errors[-LINES_SHOWN:]
+    ]
+    read = [item.id for item in case.evidence.values() if item.probe == "kernel_log" and not item.problem]
+    if not errors and read:
+        lines.append(cited("No Xid error stands in the kernel log that was read", read, case))
+    elif not errors:
+        lines.append(cited("The kernel log was not seen: whether a GPU told of an Xid error is not known", looks(case),
+                           case))  # fmt: skip
+    return "\n".join([*lines, *worst_gpu(case, _found).splitlines()])
+
+
+def retractions(case: Case, found: re.Match[str]) -> str:
+    """Retractions as they are known; where decode lines were read and none is told, that is said."""
+    load = case.facts.get("decode_lines")
+    if case.facts.get("retractions") is None and load is not None:
+        text = f"No retraction stands in the log that was read, beside {amount(load.value)} decode lines"
+        return cited(text, [load.source], case)
+    return fact("retractions", "retracted_requests", "retraction_gain_p50")(case, found)
 
 
 def argument(case: Case, found: re.Match[str]) -> str:

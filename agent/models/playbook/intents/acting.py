@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from agent.models.playbook import effects, operating, recorded, seen
-from agent.models.playbook.intents.words import REQUESTS, START, TIME, Rows, any_of, unless
+from agent.models.playbook.intents.words import REQUESTS, SPEED, START, TIME, Rows, any_of, unless
 
 
 def on_other_things() -> Rows:
     """What must be told apart first: another version, what the rest could be, what is said in passing."""
+    others = r"users?|boss|team|manager|clients?|management|colleagues?|shift|everybody|everyone"
+    tells = r"\b(?:tell|write|say|inform|announce|message|explain|report|post)\b"
+    yield operating.message, tells, rf"\b(?:{others})\b", r"\bi\b|\bwe\b|^(?:write|tell|message|explain)|what|message"
+    yield operating.message, r"status.?page|hand.?over|post.?mortem|incident report"
     yield recorded.other_version, r"(?<![\d.])(0\.\d+\.\d+(?:\.?(?:post|rc)\d+)?)(?![\d.])"
     parts = r"model|server|sglang|hardware|gpus?|client|driver|kernel|host|config|setting|software|bug|machine|us|them"
     yield recorded.which_part, rf"\b(?:{parts})\b.*\bor\b.*\b(?:{parts})\b"
@@ -26,6 +30,7 @@ def on_the_change() -> Rows:
         any_of(r"roll.?back|\bundo|revert|reversib\w*|go back|back out", back, r"old (?:config|settings|value)"),
     )
     dead = r"(?:doesn't|does not|won't|will not|not) (?:come (?:back )?up|start|boot)|fails? to start"
+    dead += r"|re-?start\w* (?:fails?|hangs?)"
     yield operating.rollback, unless("why", dead)
     worse = r"(?:gets?|got) worse|go(?:es)? wrong|went wrong|breaks\b|broke\b"
     no_help = r"(?:doesn't|does not|won't|did not|didn't) (?:help|work)"
@@ -35,7 +40,14 @@ def on_the_change() -> Rows:
         r"\b(?:if|when|in case|now|after|it)\b",
         unless("will|would|can|until", "."),
     )
-    yield operating.drain, r"\bdrain\w*"
+    stopped = r"\b(?:kill|abort|cancel|evict|end|stop|throw out|drop|cut|terminate)\b"
+    yield (
+        operating.ended,
+        rf"\b(?:can|could|should|what if|if|how|just|may)\b.*{stopped}",
+        rf"\b(?:{REQUESTS})s?\b",
+        unless(f"you|restart|queued|{SPEED}", "."),
+    )
+    yield operating.drain, unless("queue", r"\bdrain\w*")
     doing = r"\b(?:do|make|apply|run|change|fix|restart|set)\b"
     yield (
         operating.by_hand,
@@ -52,8 +64,9 @@ def on_the_change() -> Rows:
         any_of(REQUESTS, r"\bcaches?\b|prefix"),
     )
     yield operating.lost, r"\bhappens?\b", START
-    held_off = r"\b(?:wait|ignore|postpone|delay|urgent\w*|do nothing|leave it|sleep|go to bed)\b"
-    moment = r"until|till|morning|tomorrow|monday|weekend|hours?|\b(?:can|could|must|should|what if|how|is)\b"
+    held_off = r"\b(?:wait|ignore|postpone|delay|urgent\w*|do nothing|leave it|sleep|go to bed"
+    held_off += r"|wake|escalate|page (?:some|any)\w+|on.?call|emergency)\b"
+    moment = r"until|till|morning|tomorrow|monday|weekend|hours?|\b(?:can|could|must|should|what|how|is|do)\b"
     yield effects.wait, unless("why|many|requests?|queue", held_off), moment
     live = r"without (?:downtime|an? outage)|hot.?(?:re)?load|on the fly|(?:at |in |during )run.?time|\blive\b|dynamic"
     yield (
@@ -78,9 +91,11 @@ def on_the_change() -> Rows:
     yield operating.restart_cost, unless("what time|when", START), TIME
     negative = r"\b(?:can't|cannot|without|no|not|avoid|live|hot|on the fly|instead of)\b"
     needed = r"\b(?:need\w*|have to|must|requir\w*|necessary|really)\b"
+    yield operating.restart_cost, r"re-?load\w*|load(?:ed)? again", r"\b(?:model|weights)\b"
     yield operating.no_restart, START, any_of(negative, needed)
+    yield operating.change, START, r"\b(?:one|single|same|both|two)\b.*\bre-?start|re-?start.*\b(?:once|both|all)\b"
     moment = r"\b(?:now|safe|okay|when|good (?:time|moment)|quiet|right away|risk\w*|possible|can|may|should)\b"
-    yield effects.safe_now, START, moment
+    yield effects.safe_now, START, unless("did|was|were|has", moment)
     yield effects.safe_now, r"safe to (?:apply|do)|apply (?:it )?now|now apply|\b(?:do|apply) (?:it|this|that) now"
     stays = r"\b(?:setting|change|it|this)\b.*\b(?:stay|stick|last)\b"
     yield operating.permanent, any_of(r"permanent|persist\w*|surviv\w*|(?:keep|stay|hold)s? after|only until", stays)

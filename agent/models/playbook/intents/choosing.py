@@ -71,7 +71,12 @@ def on_effects() -> Rows:
         ),
     )
     yield effects.slower, unless("data|loss", r"\brisk\w*|downsides?|drawbacks?|side.?effects?|trade.?offs?|\bcatch\b")
-    out = r"run\w* out|out of memory|\boom\b|full\b|exhaust\w*|not enough"
+    window = r"(?:max.?)?context.?(?:len\w*|window|limit|size)|max.?(?:model.?)?len\w*"
+    other = r"\b(?:hal[fv]\w*|doubl\w*|twice|lower|reduc\w*|shorten|short|small\w*|shrink|cut|limit|rais\w*|increas\w*"
+    other += r"|big\w*|long\w*|larg\w*|what if|set|less|more|change|only)\b"
+    yield effects.context_length, window, unless("how long", other)
+    yield effects.longest_answers, r"max.?(?:new.?|completion.?|output.?)?tokens", unless(r"\d+k?|what is|where", ".")
+    out = r"run\w* out|out of memory|\boom\b|full\b|exhaust\w*|enough"
     yield effects.host_memory, r"\b(?:host|system|cpu|main)\b.*\b(?:ram|memory)\b|\bram\b", out
     yield (
         effects.out_of_memory,
@@ -91,12 +96,13 @@ def with_numbers() -> Rows:
         r"\b([a-z]+(?:[-_][a-z0-9]+)+)\b",
         unless(r"\d+", r"what|mean|explain|\bdo(?:es)?\b|default|exist"),
     )
-    yield asked.sum_of("hicache_ratio"), rf"ratio\D{{0,12}}{NUMBER}|{NUMBER}x? ratio"
     gb = rf"{NUMBER} ?(?:gi?b|g)\b"
     ram = r"\bram\b|\b(?:host|box|machine)\b|(?:system|main|cpu) memory|hi-?cache|off-?load"
     others = r"\b(?:keep|kept|leave|left over|need\w*|reserve\w*|others?|else|rest|free|minus|less|also|too)\b"
     given = r"what if|\b(?:if|can|could|only|just|give|spare|most|max\w*)\b"
     measured = "why|how much|how many|gpus?|cards?|vram|where|requests?"
+    yield asked.sum_of("ram_for_hicache"), gb, r"\bratio\b"
+    yield asked.sum_of("hicache_ratio"), rf"ratio\D{{0,12}}{NUMBER}|{NUMBER}x? ratio"
     yield asked.sum_of("ram_for_others"), unless(measured, gb), ram, others
     yield asked.sum_of("ram_for_hicache"), unless(measured, gb), ram, given
     yield asked.sum_of("hicache_size"), rf"hicache.?size\D{{0,8}}{NUMBER}"
@@ -105,6 +111,8 @@ def with_numbers() -> Rows:
         rf"(?:\b(twice|double|doubled|triple|half)|{NUMBER}(?: ?x| times))",
         r"long|length|size|prompt|context",
     )
+    traffic = r"traffic|load\b|users|requests|demand|peak"
+    yield asked.more_traffic, rf"(?:\b(twice|doubled?s?|tripled?s?|half|halved)|{NUMBER}(?: ?x| times))", traffic
     for pattern in _mixes():
         yield asked.mix, pattern
     answer = r"max.?(?:new.?|completion.?|output.?)?tokens|(?:answer|output|completion|response|generation)s?"
@@ -134,7 +142,13 @@ def with_numbers() -> Rows:
     yield asked.sum_of("running_requests"), rf"(?:max.running.requests|slots|running requests|run)\D{{0,12}}{NUMBER}\b"
     yield asked.sum_of("running_requests"), rf"{NUMBER} (?:requests|slots|parallel|concurrent|at once|users)"
     yield asked.lever("room"), r"how many\b", r"\b(?:more|can|could|will|then|fit|handle|serve)\b", REQUESTS
-    yield asked.lever("room"), r"how (?:much|many) (?:more )?(?:room|headroom|capacity|more)\b|headroom"
+    yield (
+        asked.lever("room"),
+        any_of(
+            r"how (?:much|many) (?:more )?(?:room|headroom|capacity|more)\b|headroom",
+            r"how (?:high|far)\b.*\bgo|^max(?:imum)?\W*$",
+        ),
+    )
 
 
 def _mixes() -> Iterator[str]:
@@ -153,14 +167,17 @@ def _mixes() -> Iterator[str]:
 
 def on_options() -> Rows:
     """Levers, options and flags by name, also those that were not chosen."""
-    spent = r"where.*(?:memory|vram|gi?b).*(?:go|gone|used|are|is)"
-    yield asked.lever("gpu_memory"), any_of(r"\b(?:other|missing|rest of).*\bgi?b\b", spent, r"step by step")
+    spent = r"(?:where|what).*\b(?:memory|vram|gi?b)\b.*(?:go|gone|used|are|is)"
+    eaten = r"what.*\b(?:eat|us|tak|hold|fill)\w*.*\b(?:memory|vram)\b"
+    yield asked.lever("gpu_memory"), any_of(r"\b(?:other|missing|rest of).*\bgi?b\b", spent, eaten, r"step by step")
+    sized = r"hicache.?size|\bsize\b|gigabytes|\bgb\b"
+    yield chosen.ratio_or_size, r"\bratio\b", sized, r"\b(?:why|or|not|instead|rather|better|difference|against)\b"
     rather = r"not (?:use|using|just)|instead of|wouldn't|won't .*help|better than"
     yield chosen.why_not, any_of(r"\bwhy (?:not|no|don't|didn't|isn't)\b", rather)
     terms = r"kv|token usage|retract|specul|eagle|graph|running limit|dp attention"
     yield seen.term, rf"what (?:is|are|does|means?) (?:an? |the )?((?:{terms})\w*[^?]*)\??$"
     for name, words in LEVER_WORDS.items():
-        yield asked.lever(name), words
+        yield asked.lever(name), unless("weights?", words)
     yield asked.lever("fraction"), r"mem.?fraction|static fraction|\bfraction\b"
     yield asked.lever("speculation"), r"specul|eagle|draft", r"without|drop|disable|turn|off|remove"
     yield (
