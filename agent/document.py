@@ -94,7 +94,7 @@ def document(case: Case, *, latest: bool = False) -> Json:
         "verified": list(case.verified.rows) if case.verified else [],
         "series": points.rows,
         "marks": marks(points),
-        "timeline": [*logged(facts, seen), *_recorded(case)],
+        "timeline": [*logged(facts, seen, points), *_recorded(case)],
         "worded": [{"was": was, "text": text} for was, text in case.worded.items()],
         "since": since(case) if case.verified else [],
         "questions": [{"at": said.at, "text": said.text} for said in case.said],

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Final
 
 from agent.case import Case
@@ -102,9 +103,12 @@ def marks(points: Series) -> list[Json]:
     ]
 
 
-def logged(facts: Facts, evidence: Mapping[str, Evidence]) -> list[Json]:
-    """Events by the clock of the host's log: start, failures, when requests began to wait, retractions."""
-    found = [*_from_facts(facts, evidence), *_from_series(series(evidence))]
+def logged(facts: Facts, evidence: Mapping[str, Evidence], points: Series) -> list[Json]:
+    """Events by the clock of the host's log: start, failures, when requests began to wait, retractions.
+
+    `points`: the series of that evidence.
+    """
+    found = [*_from_facts(facts, evidence), *_from_series(points)]
     unique = list({(each["at"], each["text"]): each for each in found}.values())
     return sorted(unique, key=lambda each: str(each["at"]))
 
@@ -113,16 +117,17 @@ def since(case: Case) -> list[Json]:
     """Events of the host's log that a look after the verdict brought, and no look before it."""
     evidence, facts = case.seen_since
     before, known = case.seen
-    told = {(each["at"], each["text"]) for each in logged(known, before)}
-    return [each for each in logged(facts, evidence) if (each["at"], each["text"]) not in told]
+    told = {(each["at"], each["text"]) for each in logged(known, before, series(before))}
+    return [each for each in logged(facts, evidence, series(evidence)) if (each["at"], each["text"]) not in told]
 
 
 def _from_facts(facts: Iterable[Fact], evidence: Mapping[str, Evidence]) -> Iterator[Json]:
     told: dict[str, int] = {}
     lines: set[str] = set()
+    line_at = _reader(evidence)
     for fact in facts:
         known = fact.name in _BOOT and fact.scope in ("", "TP0") and fact.value is not False
-        at = fact.at or (_stamped(fact.source, evidence) if fact.name == "failure" else "")
+        at = fact.at or (_stamped(line_at(fact.source)) if fact.name == "failure" else "")
         if not at or fact.grade != "observed" or not (known or fact.name in FAILURE):
             continue
         if fact.name == "failure" and fact.source in lines:  # told by what was read from that line
@@ -135,11 +140,24 @@ def _from_facts(facts: Iterable[Fact], evidence: Mapping[str, Evidence]) -> Iter
         yield _event(at, text, fact.source)
 
 
-def _stamped(source: str, evidence: Mapping[str, Evidence]) -> str:
+def _reader(evidence: Mapping[str, Evidence]) -> Callable[[str], str | None]:
+    """What gives the line of a reference, `E5:88`; None for one that names no line. Each text is split once."""
+
+    @cache
+    def lines(name: str) -> list[str]:
+        return evidence[name].text.splitlines()
+
+    def line_at(reference: str) -> str | None:
+        name, _, line = reference.partition(":")
+        held = lines(name) if line and name in evidence else []
+        return held[int(line) - 1] if held and 1 <= int(line) <= len(held) else None
+
+    return line_at
+
+
+def _stamped(line: str | None) -> str:
     """The time that a line of evidence itself prints, as the parsers write it; empty where it prints none."""
-    name, _, line = source.partition(":")
-    lines = evidence[name].text.splitlines() if line and name in evidence else []
-    found = _STAMP.search(lines[int(line) - 1]) if line and int(line) <= len(lines) else None
+    found = _STAMP.search(line) if line else None
     return f"{found[1]} {found[2]}" if found else ""
 
 
@@ -226,15 +244,11 @@ def quoted(case: Case, made: Json) -> Json:
     """Every line of evidence that the document leans on, as `E5:88: text`, cut to `QUOTED_CHARACTERS`."""
     told = [fact.source for fact in case.seen[1] if fact.name in IMPACT and not fact.scope]
     named = sorted(set(_named([*(made[key] for key in _LEANING), told])), key=_place)
-    split: dict[str, list[str]] = {}
+    line_at = _reader(case.evidence)
     found: Json = {}
     for reference in named:
-        name, _, line = reference.partition(":")
-        if name not in case.evidence or not line:
-            continue
-        lines = split.setdefault(name, case.evidence[name].text.splitlines())
-        if 1 <= int(line) <= len(lines):
-            text = lines[int(line) - 1]
+        text = line_at(reference)
+        if text is not None:
             found[reference] = text if len(text) <= QUOTED_CHARACTERS else f"{text[:QUOTED_CHARACTERS]} …"
     return found
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -155,7 +154,7 @@ async def _deployed(target: str, version: str | None, path: Path | None) -> Depl
     from agent.settings import load_settings
     from agent.views.watching import download_progress
     from tools.host import connect
-    from tools.source.architecture import named_by_config
+    from tools.source.architecture import named_in_text
 
     async with connect(target) as host:
         facts = await facts_of(host)
@@ -170,7 +169,7 @@ async def _deployed(target: str, version: str | None, path: Path | None) -> Depl
                 raise Inconclusive(
                     f"which SGLang {target} runs was not found out.", "Pass --version V or --source PATH."
                 )
-    return Deployed(source, tells, _running(facts, target), named_by_config(facts.text("model_config", "") or "{}"))
+    return Deployed(source, tells, _running(facts, target), named_in_text(facts.text("model_config", "")))
 
 
 def _architecture(config: Path) -> str:
@@ -178,7 +177,7 @@ def _architecture(config: Path) -> str:
     from agent.commands.capacity import config_in
     from tools.source.architecture import named_by_config
 
-    found = named_by_config(json.dumps(config_in(config)[0]))
+    found = named_by_config(config_in(config)[0])
     if not found:
         raise UsageError(f"{config} names no architecture.", "Give the config.json of the model that is served.")
     return found

@@ -71,28 +71,32 @@ def common(document: Json) -> frozenset[str]:
     return _COMMON | {word.lower() for text in said for word in _WORD.findall(text)}
 
 
-def hosts(document: Json) -> tuple[list[str], list[str]]:
+def identified(document: Json) -> dict[str, list[str]]:
+    """What the texts name at places that tell what it is, by kind: `host`, `user` and others."""
+    found: dict[str, list[str]] = {}
+    for text in strings(document):
+        for each in identities(text):
+            found.setdefault(each.kind, []).append(text[each.start : each.end])
+    return found
+
+
+def hosts(document: Json, named_there: Iterable[str]) -> tuple[list[str], list[str]]:
     """Names of the server, as it was typed and as it calls itself in its log; then those of others that are named."""
     named = [
         document["target"]["host"],
         *(found["v"] for text in strings(document) for found in _SYSLOG.finditer(text)),
     ]
-    others = [item["host"] for item in document["evidence"]] + [*_found(document, "host")]
+    others = [item["host"] for item in document["evidence"]] + [*named_there]
     own = dict.fromkeys(form for name in named for form in _forms(name) if form not in _NOBODY)
     return [*own], [form for name in others for form in _forms(name) if form not in own and form not in _NOBODY]
 
 
-def users(document: Json) -> list[str]:
+def users(document: Json, named_there: Iterable[str]) -> list[str]:
     """People who logged in or are named where a text names a user."""
     typed = [document["target"]["host"], *(item["host"] for item in document["evidence"])]
     named = [text.rpartition("@")[0] for text in typed]
     named += [str(fact["value"]) for fact in document["facts"] if fact["name"] == "login"]
-    return [each for each in dict.fromkeys([*named, *_found(document, "user")]) if each not in _NOBODY]
-
-
-def _found(document: Json, kind: str) -> Iterator[str]:
-    for text in strings(document):
-        yield from (text[each.start : each.end] for each in identities(text) if each.kind == kind)
+    return [each for each in dict.fromkeys([*named, *named_there]) if each not in _NOBODY]
 
 
 def _forms(name: str) -> tuple[str, ...]:

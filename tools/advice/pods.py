@@ -48,9 +48,11 @@ def _limit(text: str, container: yaml.Node, size: str) -> str | None:
     if held is not None:
         return rows.set_scalar(text, container, held, size)
     if limits is not None:
-        return rows.new_key(text, limits, "memory", [], size) if _within(container, limits) else None
+        return rows.new_key(text, limits, "memory", [], size) if rows.within(container, limits) else None
     if resources is not None:
-        return rows.new_key(text, resources, "limits", [f"memory: {size}"]) if _within(container, resources) else None
+        return (
+            rows.new_key(text, resources, "limits", [f"memory: {size}"]) if rows.within(container, resources) else None
+        )
     return rows.new_key(text, container, "resources", ["limits:", f"  memory: {size}"])
 
 
@@ -72,11 +74,9 @@ def _shared_memory(text: str, container: yaml.Node, spec: yaml.Node, size: str) 
     steps.sort(key=lambda step: rows.last_end(step[0] or step[1]), reverse=True)
     for held, holder, key, lines in steps:
         if held is not None:
-            made = rows.new_item(text, held, lines) if _within(holder, held) else None
+            made = rows.new_item(text, held, lines) if rows.within(holder, held) else None
         else:
-            made = rows.new_key(
-                text, holder, key, [f"{'- ' if at == 0 else '  '}{row}" for at, row in enumerate(lines)]
-            )
+            made = rows.new_key(text, holder, key, rows.item(lines))
         if made is None:
             return None
         text = made
@@ -88,7 +88,7 @@ def _sized(text: str, spec: yaml.Node, volumes: list[yaml.Node], size: str) -> s
     held = yaml_text.child(folder, "sizeLimit")
     if held is not None:
         return rows.set_scalar(text, spec, held, size)
-    if folder is None or not _within(spec, folder):
+    if folder is None or not rows.within(spec, folder):
         return None
     return rows.new_key(text, folder, "sizeLimit", [], size)
 
@@ -99,8 +99,3 @@ def _items(node: yaml.Node | None) -> Iterator[yaml.Node]:
 
 def _named(node: yaml.Node) -> str:
     return yaml_text.text_of(yaml_text.child(node, "name"))
-
-
-def _within(holder: yaml.Node, node: yaml.Node) -> bool:
-    """Whether a node stands where it is used; an alias stands elsewhere and may be shared."""
-    return holder.start_mark.index <= node.start_mark.index < holder.end_mark.index

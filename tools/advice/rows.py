@@ -41,10 +41,14 @@ def service_key(launch: Launch, option: str, value: str) -> str | None:
     return new_key(launch.text, launch.node, _SERVICE.get(option, option.replace("-", "_")), [], value)
 
 
+def within(holder: yaml.Node, node: yaml.Node) -> bool:
+    """Whether a node stands where it is used; an alias stands elsewhere and may be shared."""
+    return holder.start_mark.index <= node.start_mark.index < holder.end_mark.index
+
+
 def set_scalar(text: str, holder: yaml.Node, node: yaml.Node, value: str) -> str | None:
     """A scalar replaced, its anchor kept; None for one that stands elsewhere and is shared, or is no scalar."""
-    inside = holder.start_mark.index <= node.start_mark.index < holder.end_mark.index
-    if not isinstance(node, yaml.ScalarNode) or not inside:
+    if not isinstance(node, yaml.ScalarNode) or not within(holder, node):
         return None
     return apply(text, [Edit(*yaml_text.span(text, node), value)])
 
@@ -79,7 +83,7 @@ def _env_list(launch: Launch, node: yaml.SequenceNode, name: str, value: str | N
 def _env_mapping(launch: Launch, node: yaml.MappingNode, name: str, value: str | None) -> str | None:
     text = launch.text
     for key, key_node, held in yaml_text.pairs(node):
-        if key == name and node.start_mark.index <= key_node.start_mark.index < node.end_mark.index:
+        if key == name and within(node, key_node):
             if value is None:
                 start = text.rfind("\n", 0, key_node.start_mark.index) + 1
                 return _without_line(text, start) if not node.flow_style and len(node.value) > 1 else None
@@ -125,5 +129,10 @@ def new_item(text: str, node: yaml.Node, rows: Sequence[str]) -> str | None:
     if not isinstance(node, yaml.SequenceNode) or node.flow_style or not node.value:
         return None
     pad = " " * node.start_mark.column
-    lines = [f"{pad}{'- ' if at == 0 else '  '}{row}" for at, row in enumerate(rows)]
+    lines = [f"{pad}{row}" for row in item(rows)]
     return insert_lines(text, last_end(node.value[-1]), "\n".join(lines) + "\n")
+
+
+def item(rows: Sequence[str]) -> list[str]:
+    """The rows of one item of a sequence, the first behind its dash."""
+    return [f"{'  ' if at else '- '}{row}" for at, row in enumerate(rows)]

@@ -34,11 +34,15 @@ def named_by_path(path: str) -> str:
     return next((name for part in parts for begins, name in FAMILIES if re.match(begins, part)), "")
 
 
-def named_by_config(text: str) -> str:
+def named_in_text(config: str) -> str:
     """The architecture that the text of a `config.json` names; empty where it names none."""
     try:
-        config = json.loads(text)
+        return named_by_config(json.loads(config))
     except (ValueError, RecursionError):
         return ""
+
+
+def named_by_config(config: object) -> str:
+    """The architecture that a `config.json`, read, names; empty where it names none."""
     names = config.get("architectures") if isinstance(config, dict) else None
     return names[0] if isinstance(names, list) and names and isinstance(names[0], str) else ""

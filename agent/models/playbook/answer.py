@@ -57,11 +57,11 @@ def _verdict(case: Case) -> Iterator[str]:
         return
     live = [row for row in weighed.hypotheses if row.supporting and row.status != "refuted"]
     if weighed.kind == "cause" and live:
-        yield cited(f"{_bare(live[0].statement)}: {_said(live[0].supporting)}", _sources(live[0].supporting), case)
+        yield cited(f"{_bare(live[0].statement)}: {_said(live[0].supporting)}", sources_of(live[0].supporting), case)
         for row in weighed.hypotheses[1:4]:
             if row.status == "refuted" and row.against:
                 yield cited(
-                    f"It is not this: {_bare(row.statement)}, for {_said(row.against)}", _sources(row.against), case
+                    f"It is not this: {_bare(row.statement)}, for {_said(row.against)}", sources_of(row.against), case
                 )
         return
     everything = list(case.evidence)
@@ -77,12 +77,12 @@ def _verdict(case: Case) -> Iterator[str]:
         return
     named = live[:3]
     if named:
-        sources = [source for row in named for source in _sources(row.supporting)]
+        sources = [source for row in named for source in sources_of(row.supporting)]
         how_many = "one explanation is live" if len(named) == 1 else f"{len(named)} explanations are live"
         yield cited(f"The evidence does not decide the cause; {how_many}", sources or everything, case)
         for row in named:
             said = f"Live: {_bare(row.statement)}; for it: {_said(row.supporting)}"
-            yield cited(said, _sources(row.supporting) or everything, case)
+            yield cited(said, sources_of(row.supporting) or everything, case)
         settle = next((row.would_settle for row in named if row.would_settle), "")
         if settle:
             lead = _bare(named[0].statement)
@@ -160,7 +160,8 @@ def _said(reasons: tuple[ReasonRow, ...]) -> str:
     return "; ".join(reason.text.rstrip(".") for reason in heaviest)
 
 
-def _sources(reasons: tuple[ReasonRow, ...]) -> list[str]:
+def sources_of(reasons: tuple[ReasonRow, ...]) -> list[str]:
+    """What reasons rest on, in their order."""
     return [source for reason in reasons for source in reason.source]
 
 

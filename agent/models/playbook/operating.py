@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from agent.case import Case
 from agent.document import document, next_look
-from agent.models.playbook.answer import cited, leading
+from agent.models.playbook.answer import cited, leading, sources_of
 from agent.views.terminal import rolled_back_when
 from agent.views.words import amount, change_told
 from tools import advice
@@ -192,7 +192,7 @@ def ended(case: Case, _found: Found) -> str:
     lines.append(cited(text, [waiting.source] if waiting is not None else looks(case), case))
     row = leading(case)
     if row is not None:
-        named = [source for reason in row.supporting for source in reason.source]
+        named = sources_of(row.supporting)
         kept = "What causes it stays" if case.weighed and case.weighed.kind == "cause" else "The strongest lead stays"
         lines.append(cited(f"{kept}: {row.statement}", named, case))
     return "\n".join([*lines, cited("Nothing is ended from here: this program only reads", looks(case), case)])
@@ -227,7 +227,7 @@ def message(case: Case, found: Found) -> str:
     row = leading(case)
     lines = []
     if row is not None:
-        named = [source for reason in row.supporting for source in reason.source]
+        named = sources_of(row.supporting)
         decided = (
             "What is wrong" if case.weighed and case.weighed.kind == "cause" else "Not decided yet; the first lead"
         )

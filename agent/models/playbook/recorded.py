@@ -6,7 +6,7 @@ import re
 
 from agent.case import Case
 from agent.grounding import exists
-from agent.models.playbook.answer import cited, composed, leading
+from agent.models.playbook.answer import cited, composed, leading, sources_of
 from agent.models.playbook.operating import looks
 from agent.models.playbook.seen import said_of
 from transcripts.records import HypothesisRow
@@ -19,7 +19,7 @@ def log_line(case: Case, _found: re.Match[str]) -> str:
     """The very lines that the leading explanation rests on."""
     first = leading(case)
     lines = []
-    for source in [source for reason in (first.supporting if first else ()) for source in reason.source]:
+    for source in sources_of(first.supporting if first else ()):
         name, _, number = source.partition(":")
         evidence = case.evidence.get(name)
         if evidence is not None and number.isdigit() and exists(source, case):
@@ -80,7 +80,7 @@ def certainty(case: Case, _found: re.Match[str]) -> str:
     second = next((row for row in weighed.hypotheses if row is not first and row.supporting), None)
     if second is not None:
         text += f"; next comes {_title(second)}"
-    return cited(text, [source for reason in first.supporting for source in reason.source], case)
+    return cited(text, sources_of(first.supporting), case)
 
 
 def missing(case: Case, _found: re.Match[str]) -> str:
@@ -115,7 +115,7 @@ def suspect(case: Case, found: re.Match[str]) -> str:
     for row in about[:1]:
         reasons = row.supporting or row.against
         told = "; ".join(reason.text for reason in reasons) or "nothing speaks for or against it"
-        named = [source for reason in reasons for source in reason.source]
+        named = sources_of(reasons)
         return cited(f"{_title(row)}: {told}", named or looks(case), case)
     weighed = f"none of the {len(rows)} explanations that something speaks for or against is about it"
     return cited(f"Nothing that was looked at points at {word}: {weighed}", looks(case), case)
@@ -167,7 +167,7 @@ def which_part(case: Case, _found: re.Match[str]) -> str:
     weighed, first = case.weighed, leading(case)
     if weighed is None or first is None:
         return ""
-    named = [source for reason in first.supporting for source in reason.source]
+    named = sources_of(first.supporting)
     found = "What was found" if weighed.kind == "cause" else "Not decided yet; the strongest lead"
     lines = [cited(f"{found}: {first.statement.rstrip('.')} ({first.label})", named, case)]
     for each in case.advised.changes if case.advised else ():
