@@ -9,12 +9,11 @@ from typing import Final
 
 from agent.views.words import typed
 from transcripts.facts import Evidence, Fact, Facts
+from transcripts.parts import Citation, ClaimRow, Finding, Usage
 from transcripts.reading import UnreadableError
 from transcripts.records import (
     Advised,
-    Citation,
     Claimed,
-    ClaimRow,
     Compared,
     Concluded,
     Damaged,
@@ -22,7 +21,6 @@ from transcripts.records import (
     Ended,
     EvidenceTaken,
     FactsRead,
-    Finding,
     Forked,
     Located,
     Note,
@@ -35,7 +33,6 @@ from transcripts.records import (
     Said,
     Started,
     TaskChanged,
-    Usage,
     Verified,
     Weighed,
 )

@@ -21,7 +21,7 @@ from agent.views import terminal
 from agent.views.files import write_up
 from agent.views.words import plural, visible
 from transcripts.errors import ScoutError, UsageError
-from transcripts.records import Limits
+from transcripts.parts import Limits
 from transcripts.store import Store
 
 EVIDENCE_SHOWN: Final = 60  # lines

@@ -14,7 +14,8 @@ from typing import Final
 
 from agent.case import COMPLAINT, Case
 from transcripts.facts import Evidence, Fact, Facts
-from transcripts.records import Compared, Finding
+from transcripts.parts import Finding
+from transcripts.records import Compared
 
 _FIGURE: Final = re.compile(r"\d[\d,]*(?:\.\d+)?")
 _DENIED: Final = re.compile(r"\b(?:not|never|no longer|does not|cannot|isn't|doesn't|can't|won't)\b\s*")

@@ -14,7 +14,7 @@ from agent.found import sglang_found
 from agent.grounding import sentences
 from agent.story import decided, logged, marks, memory_after, quoted, series, since
 from transcripts.facts import Fact, Facts
-from transcripts.records import Finding, HypothesisRow, ReasonRow
+from transcripts.parts import Finding, HypothesisRow, ReasonRow
 
 SCHEMA: Final = "sglscout.diagnosis/1"
 Json = dict[str, Any]

@@ -11,7 +11,8 @@ from agent.model import Message
 from agent.session import Session
 from agent.views.words import visible
 from prompts import prompt
-from transcripts.records import Call, Delivered, Ended, Opened, Record, Replied, Resumed, Said, Shortened
+from transcripts.parts import Call
+from transcripts.records import Delivered, Ended, Opened, Record, Replied, Resumed, Said, Shortened
 
 CUT_CHARS = 16_000
 CUT_HEAD = 10_000

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from transcripts.errors import LimitReached
-from transcripts.records import Limits, Usage
+from transcripts.parts import Limits, Usage
 
 
 @dataclass(slots=True)

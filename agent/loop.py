@@ -21,19 +21,9 @@ from agent.repetition import Repetition
 from agent.session import Session
 from tools.toolbox import NotACall, Toolbox, ToolRefused
 from transcripts.errors import EndpointError, HostError, LimitReached, ScoutError, UsageError
+from transcripts.parts import Call, Limits, Usage
 from transcripts.reading import StoreError
-from transcripts.records import (
-    Call,
-    Concluded,
-    Delivered,
-    Ended,
-    Limits,
-    Note,
-    Replied,
-    Started,
-    TaskChanged,
-    Usage,
-)
+from transcripts.records import Concluded, Delivered, Ended, Note, Replied, Started, TaskChanged
 
 # A tool that meets one of these ends the run; any other fault of a tool is an answer the model can work with.
 ENDING = (HostError, UsageError, EndpointError, LimitReached)

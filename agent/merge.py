@@ -12,7 +12,8 @@ from agent.case import Case
 from agent.views.words import FLAG, HICACHE, amount, plural
 from tools import capacity
 from transcripts.facts import Facts
-from transcripts.records import Compared, Finding
+from transcripts.parts import Finding
+from transcripts.records import Compared
 
 Json = dict[str, Any]
 RATIO_ASKED: Final = 4.0

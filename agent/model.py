@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from agent.case import Case
-from transcripts.records import Call, Usage
+from transcripts.parts import Call, Usage
 
 Message = dict[str, Any]
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 
 from tools.toolbox import ToolRefused
 from transcripts.errors import LimitReached
-from transcripts.records import Call, Ended, Record, Started
+from transcripts.parts import Call
+from transcripts.records import Ended, Record, Started
 
 WARNED, REFUSED, ENDED = 3, 5, 10
 NO_CALLS = 3  # messages in a row

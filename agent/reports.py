@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from transcripts.records import Citation, Finding, Reported
+from transcripts.parts import Citation, Finding
+from transcripts.records import Reported
 
 Answered = Literal["answered", "unanswered", "contradicted"]
 _QUESTION: Final = re.compile(r"^\s*(\d{1,3})[.)]\s+(?:\[([^\]\s]+)\]\s*)?(\S.*)$", re.MULTILINE)

@@ -26,20 +26,9 @@ from prompts import prompt
 from transcripts.errors import Inconclusive, LimitReached, ScoutError, UsageError
 from transcripts.facts import Facts
 from transcripts.ids import new_id
+from transcripts.parts import Limits
 from transcripts.reading import StoreError
-from transcripts.records import (
-    Advised,
-    Concluded,
-    Limits,
-    Opened,
-    Replied,
-    Resumed,
-    Retried,
-    Reworded,
-    Said,
-    Verified,
-    Weighed,
-)
+from transcripts.records import Advised, Concluded, Opened, Replied, Resumed, Retried, Reworded, Said, Verified, Weighed
 from transcripts.redaction import Redactor
 from transcripts.store import DiskFullError, Store
 

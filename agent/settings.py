@@ -21,7 +21,7 @@ from transcripts.errors import UsageError
 from transcripts.paths import at_home
 
 if TYPE_CHECKING:
-    from transcripts.records import Limits
+    from transcripts.parts import Limits
 
 TEXTS: Final = ("model", "base_url", "api_key")
 MONEY: Final = ("price_in", "price_out", "max_cost")

@@ -19,10 +19,12 @@ from agent.reports import numbered, outcome, shown
 from agent.session import Session
 from tools.toolbox import Arguments, Emit, Tool, ToolRefused
 from transcripts.errors import LimitReached, ScoutError
+from transcripts.files import BusyError
 from transcripts.ids import new_id
+from transcripts.parts import Limits, Usage
 from transcripts.reading import StoreError, UnreadableError
-from transcripts.records import Concluded, Delivered, Limits, Opened, Record, Said, TaskChanged, Usage
-from transcripts.store import BusyError, Store
+from transcripts.records import Concluded, Delivered, Opened, Record, Said, TaskChanged
+from transcripts.store import Store
 
 POOL: Final = 3
 LIMITS: Final = Limits(turns=30, seconds=600.0, tokens=400_000)

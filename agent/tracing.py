@@ -19,19 +19,8 @@ from urllib.parse import urlsplit
 
 from agent.settings import FROM_HOST, PLAYBOOK
 from agent.views.words import visible
-from transcripts.records import (
-    Concluded,
-    Ended,
-    Opened,
-    Record,
-    Replied,
-    Resumed,
-    Retried,
-    Said,
-    Started,
-    TaskChanged,
-    Usage,
-)
+from transcripts.parts import Usage
+from transcripts.records import Concluded, Ended, Opened, Record, Replied, Resumed, Retried, Said, Started, TaskChanged
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context

@@ -6,7 +6,8 @@ from agent.case import Case
 from agent.found import sglang_found
 from agent.views.words import plainly
 from tools import diagnosis
-from transcripts.records import HypothesisRow, ReasonRow, Weighed
+from transcripts.parts import HypothesisRow, ReasonRow
+from transcripts.records import Weighed
 
 NOTHING_THERE = "no process, unit, container or log of it is among what was looked at"
 

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from transcripts.errors import UsageError
+from transcripts.files import write_file
 from transcripts.ids import new_id
 from transcripts.reading import BLOBS, DAMAGED, FILE
-from transcripts.store import Store, write_file
+from transcripts.store import Store
 
 LIMIT_BYTES: Final = 512 << 20
 _MEMBER: Final = re.compile(rf"(ses_[0-9A-Z]+)/({re.escape(FILE)}|{BLOBS}/[0-9a-f]{{64}})")

@@ -24,18 +24,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 
 from transcripts.facts import Evidence, Fact, Grade
+from transcripts.parts import Call, ClaimRow, Finding, HypothesisRow, Limits, Part, Usage, WordedRow
 
 Json = dict[str, Any]
-
-
-class Part(BaseModel):
-    """Base of what a record is made of."""
-
-    # Built when first used: a process meets few of the types, and to build all of them slows its start.
-    model_config = ConfigDict(frozen=True, populate_by_name=True, defer_build=True)
 
 
 class Record(Part):
@@ -46,34 +40,6 @@ class Record(Part):
     type: str
     seq: int = 0
     at: str = ""
-
-
-class Limits(Part):
-    """What a run may spend; None is no limit."""
-
-    turns: int | None = 60
-    seconds: float | None = 900.0
-    tokens: int | None = None
-    cost: float | None = None
-    price_in: float = 0.0
-    price_out: float = 0.0
-
-    def price(self, usage: Usage) -> float:
-        """What that usage costs, in the currency of the prices, which are per million tokens."""
-        return (usage.tokens_in * self.price_in + usage.tokens_out * self.price_out) / 1e6
-
-
-class Usage(Part):
-    turns: int = 0
-    tokens_in: int = 0
-    tokens_out: int = 0
-
-    def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            turns=self.turns + other.turns,
-            tokens_in=self.tokens_in + other.tokens_in,
-            tokens_out=self.tokens_out + other.tokens_out,
-        )
 
 
 class Opened(Record):
@@ -94,12 +60,6 @@ class Opened(Record):
 class Said(Record):
     type: Literal["said"] = "said"
     text: str
-
-
-class Call(Part):
-    id: str
-    name: str
-    arguments: str
 
 
 class Replied(Record):
@@ -207,23 +167,6 @@ class Located(Record):
     note: str = ""
 
 
-class ReasonRow(Part):
-    text: str
-    source: tuple[str, ...] = ()
-    weight: float = 0.0
-
-
-class HypothesisRow(Part):
-    id: str
-    label: str
-    statement: str
-    status: Literal["supported", "refuted", "open"]
-    weight: float
-    supporting: tuple[ReasonRow, ...] = ()
-    against: tuple[ReasonRow, ...] = ()
-    would_settle: str = ""
-
-
 class Weighed(Record):
     type: Literal["weighed"] = "weighed"
     kind: Literal["cause", "healthy", "abstain"]
@@ -234,14 +177,6 @@ class Weighed(Record):
     checked: tuple[str, ...] = ()
     why: str = ""
     hypotheses: tuple[HypothesisRow, ...] = ()
-
-
-class ClaimRow(Part):
-    id: str
-    text: str
-    verdict: Literal["supported", "contradicted", "untestable"]
-    evidence: tuple[str, ...] = ()
-    why: str = ""
 
 
 class Claimed(Record):
@@ -272,25 +207,6 @@ class Delivered(Record):
     type: Literal["delivered"] = "delivered"
     task: str
     text: str
-
-
-class Citation(Part):
-    id: str = ""
-    path: str
-    line: int
-    quote: str
-    version: str = ""
-    checked: bool = False
-
-
-class Finding(Part):
-    """The one thing research brings back: what the code says about a subject."""
-
-    question: str
-    subject: str
-    kind: Literal["does", "does_not", "needs", "constraint", "answer", "contradicts"]
-    text: str
-    citations: tuple[Citation, ...] = ()
 
 
 class Reported(Record):
@@ -335,14 +251,6 @@ class Verified(Record):
 
     type: Literal["verified"] = "verified"
     rows: tuple[Json, ...]
-
-
-class WordedRow(Part):
-    """A paragraph of the write-up as it was, and as the model words it; `refused`: why the old one stays."""
-
-    was: str
-    text: str
-    refused: str = ""
 
 
 class Reworded(Record):

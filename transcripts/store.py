@@ -10,12 +10,10 @@ holds, damage included, in `transcripts/reading.py`.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
 import shutil
-import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -23,19 +21,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from transcripts.errors import DISK_FULL, UsageError
+from transcripts.files import close, locked, sync_folder, write_file, write_whole
 from transcripts.ids import is_id
 from transcripts.lines import VERSION, line_of
 from transcripts.paths import made_own
 from transcripts.reading import BLOBS, FILE, StoreError, ends, read, regular
 
 BLOB_OVER: Final = 8_192
-HOLDER_TRIES: Final = 200
-HOLDER_PAUSE_S: Final = 0.005
 Json = dict[str, Any]
-
-
-class BusyError(StoreError):
-    """Another process writes this transcript."""
 
 
 class DiskFullError(StoreError):
@@ -74,7 +67,7 @@ class Transcript:
         if self._lock >= 0:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._lock, 0)
-        _close(self._file, self._lock)
+        close(self._file, self._lock)
         self._file = self._lock = -1
 
     def append(self, record: Json) -> Json:
@@ -96,7 +89,7 @@ class Transcript:
             if os.fstat(self._file).st_size != self._end:
                 self._broken = "somebody else wrote into it"
                 raise StoreError(f"{self.id}: {self._broken}.", "Close the other program and resume.")
-            _write_whole(self._file, line)
+            write_whole(self._file, line)
         except OSError as error:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._file, self._end)
@@ -166,7 +159,7 @@ class Store:
             shutil.rmtree(making, ignore_errors=True)
             made_own(self.home, self.folder)
             making.mkdir(mode=0o700)
-            lock = _lock(making)
+            lock = locked(making)
             number = os.open(making / FILE, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_EXCL, 0o600)
         except OSError as error:
             if error.errno in DISK_FULL:
@@ -180,9 +173,9 @@ class Store:
         """The same transcript under its name, once what belongs into it is on disk."""
         try:
             write()
-            _sync_folder(transcript.folder)
+            sync_folder(transcript.folder)
             transcript.folder = transcript.folder.rename(self.folder / identity)
-            _sync_folder(self.folder)
+            sync_folder(self.folder)
         except OSError as error:
             transcript.close()
             raise _unwritten(self.folder, error) from error
@@ -196,7 +189,7 @@ class Store:
         folder = self.folder / self.resolve(identity)
         lock = number = -1
         try:
-            lock = _lock(folder)
+            lock = locked(folder)
             number = regular(folder / FILE, os.O_RDWR | os.O_APPEND)
             contents = read(folder)
             transcript = Transcript(folder, list(contents.records), number, lock, contents.good_end, contents.next_seq)
@@ -205,12 +198,12 @@ class Store:
             if contents.torn:
                 _cut(transcript, contents.torn)
         except OSError as error:
-            _close(number, lock)
+            close(number, lock)
             if error.errno in DISK_FULL:
                 raise _unwritten(folder, error) from error
             raise StoreError(f"{folder} cannot be written: {error.strerror}.", "Check its owner and mode.") from error
         except StoreError:
-            _close(number, lock)
+            close(number, lock)
             raise
         return transcript
 
@@ -280,31 +273,14 @@ class Store:
         lock = -1
         try:
             if folder.is_dir():
-                lock = _lock(folder)
+                lock = locked(folder)
                 shutil.rmtree(folder)
             else:
                 folder.unlink()
         except OSError as error:
             raise StoreError(f"{identity} cannot be deleted: {error.strerror}.", "Check its owner and mode.") from error
         finally:
-            _close(lock)
-
-
-def write_file(path: Path, data: bytes) -> None:
-    """A whole file under its name or none, on disk, for its owner alone. Raises OSError and leaves nothing then."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        number = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        try:
-            _write_whole(number, data)
-            os.fsync(number)
-        finally:
-            os.close(number)
-        partial.rename(path)
-        _sync_folder(path.parent)
-    except OSError:
-        partial.unlink(missing_ok=True)
-        raise
+            close(lock)
 
 
 def _cut(transcript: Transcript, torn: bytes) -> None:
@@ -323,43 +299,6 @@ def _unwritten(folder: Path, error: OSError) -> StoreError:
             f"Free some space, then `sglscout resume {name}`." if is_id(name) else "Free some space, then try again.",
         )
     return StoreError(f"{folder} cannot be written: {error.strerror}.", "Check its owner and mode.")
-
-
-def _lock(folder: Path) -> int:
-    """The exclusive lock of a transcript. Raises BusyError naming who has it, OSError."""
-    number = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        holder = _holder(number)
-        os.close(number)
-        raise BusyError(
-            f"{folder.name} is in use by process {holder or 'unknown'}.",
-            "Wait for it, or end that process, then resume.",
-        ) from error
-    except OSError:
-        os.close(number)
-        raise
-    with contextlib.suppress(OSError):  # whose it is serves the message alone: a full disk does not forbid the lock
-        os.ftruncate(number, 0)
-        os.pwrite(number, str(os.getpid()).encode(), 0)
-    return number
-
-
-def _holder(number: int) -> str:
-    """The process that a lock names; one that has just got it needs a moment to say so, a dead one says nothing."""
-    for _ in range(HOLDER_TRIES):
-        holder = os.pread(number, 32, 0).decode(errors="replace").strip()
-        if holder.isdigit() and Path(f"/proc/{holder}").exists():
-            break
-        time.sleep(HOLDER_PAUSE_S)
-    return holder
-
-
-def _close(*numbers: int) -> None:
-    for number in numbers:
-        if number >= 0:
-            os.close(number)
 
 
 def _redacted(value: Any, redact: Callable[[str], str]) -> Any:
@@ -383,20 +322,6 @@ def _redacted_arguments(text: Any, redact: Callable[[str], str]) -> Any:
         return _redacted(text, redact)
     cleaned = _redacted(given, redact)
     return text if cleaned == given else json.dumps(cleaned)
-
-
-def _write_whole(number: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(number, view) :]
-
-
-def _sync_folder(folder: Path) -> None:
-    number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)
 
 
 def _now() -> str:

@@ -20,7 +20,7 @@ from agent.model import Message, Reply, Request
 from agent.models.errors import ContextTooLong, EmptyAnswer, EndpointRefused, EndpointUnreachable
 from agent.models.stream import Assembly, Faulty, holds_call
 from transcripts.errors import EndpointError
-from transcripts.records import Call, Usage
+from transcripts.parts import Call, Usage
 
 if TYPE_CHECKING:
     from tenacity import RetryCallState

@@ -17,7 +17,7 @@ from itertools import count
 from typing import Any
 
 from agent.model import Reply, Request
-from transcripts.records import Call, Usage
+from transcripts.parts import Call, Usage
 
 Step = Reply | Exception | Callable[[Request], "Reply | Exception"]
 _numbers = count(1)

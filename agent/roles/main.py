@@ -25,16 +25,8 @@ from tools.host.look import Observation
 from tools.toolbox import Arguments, Emit, Tool, Toolbox, ToolRefused
 from transcripts.errors import Inconclusive
 from transcripts.facts import Evidence, Facts
-from transcripts.records import (
-    Claimed,
-    ClaimRow,
-    EvidenceTaken,
-    FactsRead,
-    Note,
-    Record,
-    Started,
-    Weighed,
-)
+from transcripts.parts import ClaimRow
+from transcripts.records import Claimed, EvidenceTaken, FactsRead, Note, Record, Started, Weighed
 
 NAMES = ("look", "weigh", "task", "compare", "propose", "calculate", "flag", "evidence", "run")
 SHOWN_LINES = 200

@@ -8,7 +8,8 @@ from pydantic import Field
 
 from agent.session import Session
 from tools.toolbox import Arguments, Emit, Tool, Toolbox, ToolRefused
-from transcripts.records import Citation, Finding, Replied, Reported
+from transcripts.parts import Citation, Finding
+from transcripts.records import Replied, Reported
 
 if TYPE_CHECKING:
     from tools.source import Source

@@ -23,7 +23,8 @@ from agent.views.words import without_references
 from agent.views.writeup import prose
 from prompts import prompt
 from transcripts.errors import EndpointError, LimitReached
-from transcripts.records import Reworded, WordedRow
+from transcripts.parts import WordedRow
+from transcripts.records import Reworded
 
 ANSWER_S: Final = 180.0
 _LINE: Final = re.compile(r"^\s*P(\d+): *(.*\S)\s*$")

@@ -19,7 +19,7 @@ from typing import Any, Final
 from agent.model import Reply, Request
 from tools.host.recorded import Recording
 from tools.host.recorded import Reply as Output
-from transcripts.records import Call, Usage
+from transcripts.parts import Call, Usage
 
 EVIL: Final = "evil.example"
 CITED: Final = "srt/managers/schedule_policy.py"

@@ -12,7 +12,8 @@ from agent.session import Session
 from agent.tasks import Tasks
 from tools.toolbox import Arguments, Emit, Tool, Toolbox
 from transcripts.ids import new_id
-from transcripts.records import Citation, Finding, Limits, Opened, Reported
+from transcripts.parts import Citation, Finding, Limits
+from transcripts.records import Opened, Reported
 from transcripts.store import Store
 
 ASK = {"description": "offload options", "prompt": "1. Which options are there?"}

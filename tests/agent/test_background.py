@@ -17,7 +17,8 @@ from agent.session import Session
 from agent.settings import Settings, load_settings
 from tests.agent.research import ASK, LATER, Gates, delivered, main_agent, results, session_in, tasks_of
 from transcripts.errors import Inconclusive, LimitReached
-from transcripts.records import Citation, Delivered, Finding, Limits, Reported, Usage, load
+from transcripts.parts import Citation, Finding, Limits, Usage
+from transcripts.records import Delivered, Reported, load
 from transcripts.store import Store
 
 

@@ -14,7 +14,8 @@ from agent.repl import take
 from agent.run import start
 from agent.settings import Settings
 from transcripts.facts import Evidence
-from transcripts.records import EvidenceTaken, Replied, Usage
+from transcripts.parts import Usage
+from transcripts.records import EvidenceTaken, Replied
 from transcripts.store import Store
 
 LONG = "server_args=" + "x" * 5_000

@@ -34,7 +34,8 @@ from tools import source
 from tools.toolbox import Toolbox
 from transcripts.errors import EndpointError, LimitReached
 from transcripts.ids import new_id
-from transcripts.records import Citation, Finding, Limits, Opened, Reported, Usage
+from transcripts.parts import Citation, Finding, Limits, Usage
+from transcripts.records import Opened, Reported
 from transcripts.store import Store
 
 HERE = "tests/agent/test_complaints.py"

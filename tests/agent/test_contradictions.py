@@ -18,7 +18,8 @@ from tests.program import sglscout
 from tools.host.parsers import parse
 from tools.source import obtain
 from transcripts.facts import Evidence
-from transcripts.records import Compared, EvidenceTaken, Finding, Opened, Record, Reported
+from transcripts.parts import Finding
+from transcripts.records import Compared, EvidenceTaken, Opened, Record, Reported
 
 Json = dict[str, Any]
 

@@ -22,7 +22,8 @@ from tests.agent.research import main_agent, session_in, tasks_of
 from tools.toolbox import Arguments, Emit, Tool, Toolbox
 from transcripts.errors import EndpointError, HostError, LimitReached
 from transcripts.ids import new_id
-from transcripts.records import Citation, Ended, Finding, Limits, Opened, Reported, TaskChanged, Usage
+from transcripts.parts import Citation, Finding, Limits, Usage
+from transcripts.records import Ended, Opened, Reported, TaskChanged
 from transcripts.store import Store
 
 

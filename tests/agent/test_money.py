@@ -13,7 +13,8 @@ from agent.run import Run, start
 from agent.settings import Settings, load_settings
 from tests.agent.research import ASK, main_agent, results, session_in, tasks_of
 from transcripts.errors import LimitReached, UsageError
-from transcripts.records import Limits, Said, Usage
+from transcripts.parts import Limits, Usage
+from transcripts.records import Said
 
 PRICED = Limits(cost=1.0, price_in=1.0, price_out=10.0)
 

@@ -17,7 +17,8 @@ from agent.run import Run, start, take_up
 from agent.settings import Settings
 from tests.agent.research import results
 from tools.host import Observation, Probe
-from transcripts.records import Call, EvidenceTaken, Replied, Started
+from transcripts.parts import Call
+from transcripts.records import EvidenceTaken, Replied, Started
 
 KEY = "opensesame"  # a common word: only the server's start tells that it is a key
 

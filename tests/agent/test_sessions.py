@@ -25,8 +25,8 @@ from agent.cli import main
 from agent.session import Session
 from tests.needs import needs
 from tests.program import ROOT, Done, command, environment, sglscout
+from transcripts.parts import Call
 from transcripts.records import (
-    Call,
     Concluded,
     Ended,
     EvidenceTaken,

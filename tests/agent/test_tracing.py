@@ -26,7 +26,8 @@ from agent.tracing import Tracing
 from tests.agent.research import ASK, main_agent, session_in, tasks_of
 from tests.program import ROOT
 from transcripts.errors import LimitReached
-from transcripts.records import Concluded, Limits, Retried
+from transcripts.parts import Limits
+from transcripts.records import Concluded, Retried
 
 SECRET = "offload"  # a word of the task's description and of its answer
 

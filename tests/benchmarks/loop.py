@@ -162,7 +162,8 @@ def ours(url: str, home: Path, count: int = 1, pool: int = 3) -> None:
     from agent.tasks import Tasks
     from tools.toolbox import Arguments, Emit, Tool, Toolbox
     from transcripts.ids import new_id
-    from transcripts.records import Limits, Opened
+    from transcripts.parts import Limits
+    from transcripts.records import Opened
     from transcripts.redaction import Redactor
     from transcripts.store import Store
 
@@ -236,7 +237,8 @@ def grown(home: Path, records: int) -> str:
     """A session of so many records, as a working model leaves it: answer, call, result."""
     from agent.session import Session
     from transcripts.ids import new_id
-    from transcripts.records import Call, Ended, Opened, Replied, Started
+    from transcripts.parts import Call
+    from transcripts.records import Ended, Opened, Replied, Started
     from transcripts.store import Store
 
     with Session.create(Store(home), Opened(id=new_id(), role="session", text="slow", model="m")) as session:
@@ -255,7 +257,7 @@ def first_request(url: str, home: Path, identity: str) -> float:
     from agent.models.openai_compatible import OpenAICompatible
     from agent.session import Session
     from tools.toolbox import Toolbox
-    from transcripts.records import Limits
+    from transcripts.parts import Limits
     from transcripts.redaction import Redactor
     from transcripts.store import Store
 

@@ -17,7 +17,8 @@ from unittest.mock import patch
 
 from agent.session import Session
 from tests.program import ROOT, command, environment, sglscout
-from transcripts.records import Call, Concluded, Ended, EvidenceTaken, Replied, Said, Started
+from transcripts.parts import Call
+from transcripts.records import Concluded, Ended, EvidenceTaken, Replied, Said, Started
 from transcripts.store import Store
 
 RECORDS = 20_000

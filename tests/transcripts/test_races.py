@@ -22,7 +22,8 @@ RACES = int(os.environ.get("SGLSCOUT_RACES", "50"))
 RACER = """
 import json, os, signal, sys
 from pathlib import Path
-from transcripts.store import BusyError, Store
+from transcripts.files import BusyError
+from transcripts.store import Store
 
 store, identity, races = Store(Path(sys.argv[1])), sys.argv[2], int(sys.argv[3])
 

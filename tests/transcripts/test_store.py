@@ -17,10 +17,11 @@ from pathlib import Path
 import pytest
 
 from transcripts.errors import UsageError
+from transcripts.files import BusyError
 from transcripts.ids import new_id
 from transcripts.lines import VERSION, line_of
 from transcripts.reading import StoreError, UnreadableError
-from transcripts.store import BLOB_OVER, BusyError, DiskFullError, Store, UnknownIdError
+from transcripts.store import BLOB_OVER, DiskFullError, Store, UnknownIdError
 
 OPENED = {"type": "opened", "role": "session", "text": "it is slow"}
 

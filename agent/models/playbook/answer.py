@@ -15,7 +15,7 @@ from agent.found import sglang_found
 from agent.grounding import exists
 from agent.views.words import change_line
 from tools import diagnosis
-from transcripts.records import HypothesisRow, ReasonRow
+from transcripts.parts import HypothesisRow, ReasonRow
 
 Json = dict[str, Any]
 REASONS = 3

@@ -11,7 +11,7 @@ from agent.model import Reply, Request
 from agent.models.playbook.asking import plain
 from agent.models.playbook.brought import results
 from agent.views.words import FLAG
-from transcripts.records import Call, Finding
+from transcripts.parts import Call, Finding
 
 FINDINGS_TOLD: Final = 6
 _WORD: Final = re.compile(r"--[a-z][a-z0-9-]+|[a-z0-9_]{2,}")

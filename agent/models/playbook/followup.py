@@ -21,7 +21,7 @@ from agent.models.playbook.brought import results
 from agent.models.playbook.german import in_english
 from agent.models.playbook.intents import INTENTS
 from agent.views.words import FLAG
-from transcripts.records import Call
+from transcripts.parts import Call
 
 QUESTION_WORDS: Final = 12
 CANNOT: Final = (

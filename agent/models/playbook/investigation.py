@@ -16,7 +16,7 @@ from agent.models.playbook import answer, followup
 from agent.models.playbook.research import GO_ON
 from agent.told import states
 from tools import diagnosis
-from transcripts.records import Call
+from transcripts.parts import Call
 
 RESUMABLE = frozenset({"opened", "running", "interrupted"})
 

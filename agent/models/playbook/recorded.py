@@ -9,7 +9,7 @@ from agent.grounding import exists
 from agent.models.playbook.answer import cited, composed, leading, sources_of
 from agent.models.playbook.operating import looks
 from agent.models.playbook.seen import said_of
-from transcripts.records import HypothesisRow
+from transcripts.parts import HypothesisRow
 
 LINES_SHOWN = 8
 OTHERS_SHOWN = 3

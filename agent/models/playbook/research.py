@@ -16,7 +16,7 @@ from agent.model import Message, Reply, Request
 from agent.models.playbook import answers
 from agent.models.playbook.brought import results
 from tools.diagnosis import Anchor, ResearchQuestion, research_question
-from transcripts.records import Call
+from transcripts.parts import Call
 
 _ID: Final = re.compile(r"\[([a-z0-9_]+(?:\.[a-z0-9_]+)+)\]")
 _HIT: Final = re.compile(r"^(?P<path>[^\s:][^:\n]*):(?P<line>\d+): ?(?P<text>.*)$", re.MULTILINE)

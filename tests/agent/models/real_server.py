@@ -31,7 +31,8 @@ from agent.session import Session
 from tests.agent.research import session_in
 from tests.sshd import free_port
 from tools.toolbox import Toolbox
-from transcripts.records import Limits, Opened, Said
+from transcripts.parts import Limits
+from transcripts.records import Opened, Said
 from transcripts.store import Store
 
 WINDOW = 2048

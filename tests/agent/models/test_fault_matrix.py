@@ -42,7 +42,8 @@ from tests.endpoint import (
 from tests.long import LONG
 from tools.toolbox import Arguments, Emit, Tool, Toolbox
 from transcripts.errors import EndpointError, LimitReached
-from transcripts.records import Limits, Opened
+from transcripts.parts import Limits
+from transcripts.records import Opened
 from transcripts.store import Store
 
 TOOL = {"type": "function", "function": {"name": "look", "description": "", "parameters": {"type": "object"}}}

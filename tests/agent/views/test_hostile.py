@@ -23,20 +23,15 @@ from agent.views.sections.blocks import Code
 from agent.views.words import defanged
 from agent.views.writeup import sections
 from transcripts.facts import Evidence, Fact
+from transcripts.parts import Call, Citation, ClaimRow, Finding, HypothesisRow, ReasonRow
 from transcripts.records import (
     Advised,
-    Call,
-    Citation,
     Claimed,
-    ClaimRow,
     Compared,
     Concluded,
     Ended,
     EvidenceTaken,
-    Finding,
-    HypothesisRow,
     Opened,
-    ReasonRow,
     Record,
     Replied,
     Reported,

@@ -30,7 +30,8 @@ from tests.agent.test_endpoint_case import says
 from tests.endpoint import endpoint, fails
 from tests.program import sglscout
 from transcripts.errors import EndpointError
-from transcripts.records import Limits, Reworded, Usage, records_of
+from transcripts.parts import Limits, Usage
+from transcripts.records import Reworded, records_of
 from transcripts.redaction import Redactor
 from transcripts.store import Store
 
