@@ -8,17 +8,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tools.host.recorded.boot_log import Start, boot_lines, host_pool_tokens
+from tools.host.recorded.boot_log import boot_lines
 from tools.host.recorded.endpoints import Service
 from tools.host.recorded.errors import RecordingUnreadable
 from tools.host.recorded.figures import Figures, read_figures
 from tools.host.recorded.files import Files
 from tools.host.recorded.gpu import Card, cards
+from tools.host.recorded.host_pool import host_pool_tokens
 from tools.host.recorded.journal import Entry, kernel_entries, server_entries
 from tools.host.recorded.launch import Argument, Launch, read_launch, resolve
 from tools.host.recorded.ledger import Ledger, build_ledger
 from tools.host.recorded.proc_files import computed_files
 from tools.host.recorded.processes import Process, processes
+from tools.host.recorded.start import Start
 from tools.host.recorded.traffic import Limits, Traffic, play
 from tools.host.recorded.units import Units
 

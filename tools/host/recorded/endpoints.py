@@ -12,9 +12,9 @@ from datetime import UTC
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from tools.host.recorded.boot_log import Start
 from tools.host.recorded.launch import Argument
 from tools.host.recorded.load_log import accept_rate
+from tools.host.recorded.start import Start
 from tools.host.recorded.traffic import Event, Traffic
 
 

@@ -8,11 +8,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from tools.host.recorded.boot_log import Start, boot_lines
+from tools.host.recorded.boot_log import boot_lines
 from tools.host.recorded.figures import Figures
 from tools.host.recorded.launch import Launch
 from tools.host.recorded.load_log import load_lines
 from tools.host.recorded.options import Options, Parsed, UsageMistake, parse
+from tools.host.recorded.start import Start
 from tools.host.recorded.traffic import Event
 
 RUN_BEFORE_FAILURE_S = 0.8

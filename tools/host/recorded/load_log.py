@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from tools.host.recorded.boot_log import STAMP, Line, Start
 from tools.host.recorded.launch import Argument
+from tools.host.recorded.start import STAMP, Line, Start
 from tools.host.recorded.traffic import Event
 
 
