@@ -3,44 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
-from tools.host.recorded.files import Files, Missing
+from tools.host.recorded.files import Files
+from tools.host.recorded.grep_program import basic, grep
 from tools.host.recorded.options import Options, Parsed, UsageMistake, count, parse
-
-Output = tuple[int, str, str]
-
-
-def _split(text: str) -> list[str]:
-    return text.split("\n")[:-1] if text.endswith("\n") else text.split("\n") if text else []
-
-
-def _join(lines: list[str]) -> str:
-    return "".join(line + "\n" for line in lines)
-
-
-def _inputs(name: str, files: Files, paths: list[str], stdin: str) -> tuple[list[tuple[str, str]], str]:
-    """(path, text) of what can be read, and the complaints about the rest."""
-    if not paths:
-        return [("-", stdin)], ""
-    found, complaints = [], ""
-    for path in paths:
-        try:
-            found.append((path, stdin if path == "-" else files.read(path)))
-        except Missing:
-            opening = "cannot open '{}' for reading: " if name in ("head", "tail") else "{}: "
-            complaints += f"{name}: {opening.format(path)}No such file or directory\n"
-        except IsADirectoryError:
-            complaints += f"{name}: {path}: Is a directory\n"
-    return found, complaints
+from tools.host.recorded.streams import Output, inputs, join, split
 
 
 def cat(files: Files, argv: list[str], stdin: str) -> Output:
     asked = parse(Options(switches={"n": "number", "A": "ignored", "v": "ignored", "s": "ignored"}), argv[1:])
-    found, complaints = _inputs("cat", files, asked.operands, stdin)
+    found, complaints = inputs("cat", files, asked.operands, stdin)
     text = "".join(text for _, text in found)
     if asked.has("number"):
-        text = _join([f"{number:>6}\t{line}" for number, line in enumerate(_split(text), 1)])
+        text = join([f"{number:>6}\t{line}" for number, line in enumerate(split(text), 1)])
     return int(bool(complaints)), text, complaints
 
 
@@ -60,7 +36,7 @@ def tail(files: Files, argv: list[str], stdin: str) -> Output:
 def _ends(name: str, files: Files, argv: list[str], stdin: str) -> Output:
     words = [f"-n{word[1:]}" if re.fullmatch(r"-\d+", word) else word for word in argv[1:]]
     asked = parse(_COUNT, words)
-    found, complaints = _inputs(name, files, asked.operands, stdin)
+    found, complaints = inputs(name, files, asked.operands, stdin)
     written = []
     for number, (path, text) in enumerate(found):
         if len(asked.operands) > 1 and not asked.has("quiet"):
@@ -81,159 +57,17 @@ def _portion(name: str, text: str, asked: Parsed) -> str:
     return "".join(lines[kept - 1 :] if amount.startswith("+") else lines[len(lines) - min(kept, len(lines)) :])
 
 
-_GREP = Options(
-    values={
-        "e": "pattern",
-        "regexp": "pattern",
-        "m": "max",
-        "max-count": "max",
-        "A": "after",
-        "B": "before",
-        "C": "context",
-        "include": "include",
-        "exclude": "exclude",
-        "after-context": "after",
-        "before-context": "before",
-        "context": "context",
-    },
-    switches={
-        "n": "number",
-        "i": "case",
-        "c": "count",
-        "v": "invert",
-        "o": "only",
-        "l": "names",
-        "h": "bare",
-        "H": "with",
-        "E": "extended",
-        "F": "fixed",
-        "P": "extended",
-        "w": "word",
-        "x": "line",
-        "r": "recurse",
-        "R": "recurse",
-        "q": "quiet",
-        "s": "silent",
-        "a": "ignored",
-        "line-number": "number",
-        "ignore-case": "case",
-        "invert-match": "invert",
-        "only-matching": "only",
-        "count": "count",
-        "extended-regexp": "extended",
-        "fixed-strings": "fixed",
-        "files-with-matches": "names",
-        "recursive": "recurse",
-        "quiet": "quiet",
-        "I": "ignored",
-        "text": "ignored",
-        "no-messages": "silent",
-        "no-filename": "bare",
-        "with-filename": "with",
-    },
-    optional={"color": "ignored", "colour": "ignored"},
-)
-
-
-def grep(files: Files, argv: list[str], stdin: str) -> Output:
-    asked = parse(_GREP, argv[1:])
-    operands, patterns = list(asked.operands), asked.all("pattern")
-    if not patterns:
-        if not operands:
-            raise UsageMistake("Usage: grep [OPTION]... PATTERNS [FILE]...")
-        patterns = [operands.pop(0)]
-    matcher = _matcher(patterns, asked)
-    paths = list(_below(files, operands, asked)) if asked.has("recurse") else operands
-    found, complaints = _inputs("grep", files, paths, stdin)
-    named = asked.has("with") or ((len(paths) > 1 or asked.has("recurse")) and not asked.has("bare"))
-    written: list[str] = []
-    hit = False
-    for path, text in found:
-        label = "(standard input)" if path == "-" else path
-        lines = list(_grep_one(_split(text), matcher, asked, label if named else ""))
-        hit = hit or bool(lines and (not asked.has("count") or not lines[0].endswith("0")))
-        written += [label] if lines and asked.has("names") else [] if asked.has("names") else lines
-    status = 2 if complaints else 0 if hit else 1
-    return status, "" if asked.has("quiet") else _join(written), "" if asked.has("silent") else complaints
-
-
-def _matcher(patterns: list[str], asked: Parsed) -> re.Pattern[str]:
-    parts = [part for pattern in patterns for part in pattern.split("\n")]
-    if asked.has("fixed"):
-        parts = [re.escape(part) for part in parts]
-    elif not asked.has("extended"):
-        parts = [_basic(part) for part in parts]
-    text = "|".join(f"(?:{part})" for part in parts)
-    if asked.has("word"):
-        text = rf"(?<!\w)(?:{text})(?!\w)"
-    if asked.has("line"):
-        text = f"^(?:{text})$"
-    for posix, python in (("[[:space:]]", r"\s"), ("[[:digit:]]", r"\d"), ("[[:alpha:]]", "[A-Za-z]")):
-        text = text.replace(posix, python)
-    try:
-        return re.compile(text, re.IGNORECASE if asked.has("case") else 0)
-    except re.error as error:
-        raise UsageMistake(f"grep: {error}") from error
-
-
-def _basic(pattern: str) -> str:
-    """A basic regular expression in Python's words: what is escaped there is plain here and the other way round."""
-    swapped = re.sub(r"\\([|(){}+?])|([|(){}+?])", lambda found: found[1] or "\\" + found[2], pattern)
-    return re.sub(r"\\([<>])", r"\\b", swapped)
-
-
-def _below(files: Files, operands: list[str], asked: Parsed) -> Iterator[str]:
-    import fnmatch
-
-    for operand in operands or ["."]:
-        for entry in files.walk(operand):
-            if entry.is_dir:
-                continue
-            wanted = asked.all("include")
-            if wanted and not any(fnmatch.fnmatch(entry.name, glob) for glob in wanted):
-                continue
-            if not any(fnmatch.fnmatch(entry.name, glob) for glob in asked.all("exclude")):
-                yield entry.path
-
-
-def _grep_one(lines: list[str], matcher: re.Pattern[str], asked: Parsed, label: str) -> Iterator[str]:
-    invert, limit = asked.has("invert"), count(asked.last("max") or "0")
-    hits = [place for place, line in enumerate(lines) if bool(matcher.search(line)) != invert]
-    if limit:
-        hits = hits[:limit]
-    if asked.has("count"):
-        yield (f"{label}:" if label else "") + str(len(hits))
-        return
-    around = count(asked.last("context") or "0")
-    before, after = (count(asked.last(side) or str(around)) for side in ("before", "after"))
-    wanted = set(hits)
-    shown = {
-        place + offset for place in hits for offset in range(-before, after + 1) if 0 <= place + offset < len(lines)
-    }
-    previous: int | None = None
-    for place in sorted(shown):
-        if (before or after) and previous is not None and place > previous + 1:
-            yield "--"
-        previous = place
-        mark = ":" if place in wanted else "-"
-        head = (f"{label}{mark}" if label else "") + (f"{place + 1}{mark}" if asked.has("number") else "")
-        if asked.has("only") and not invert:
-            yield from (head + found[0] for found in matcher.finditer(lines[place]) if found[0])
-        else:
-            yield head + lines[place]
-
-
 def sed(files: Files, argv: list[str], stdin: str) -> Output:
     """`sed -n 'A,Bp'`, `'Np'`, `'$p'` and `'/pattern/p'`, the forms that only print."""
     asked = parse(Options(values={"e": "script"}, switches={"n": "n", "E": "extended", "r": "extended"}), argv[1:])
     operands = list(asked.operands)
     script = asked.last("script") or (operands.pop(0) if operands else "")
-    found, complaints = _inputs("sed", files, operands, stdin)
-    lines = [line for _, text in found for line in _split(text)]
+    found, complaints = inputs("sed", files, operands, stdin)
+    lines = [line for _, text in found for line in split(text)]
     chosen: list[str] = []
     for part in script.split(";"):
         chosen += _addressed(part.strip(), lines, asked)
-    return (2 if complaints else 0), _join(chosen), complaints.replace("sed: ", "sed: can't read ")
+    return (2 if complaints else 0), join(chosen), complaints.replace("sed: ", "sed: can't read ")
 
 
 def _addressed(part: str, lines: list[str], asked: Parsed) -> list[str]:
@@ -244,14 +78,14 @@ def _addressed(part: str, lines: list[str], asked: Parsed) -> list[str]:
             last += first
         return lines[first - 1 : max(last, first)]
     if (found := re.fullmatch(r"/(.*)/p", part)) is not None:
-        pattern = re.compile(found[1] if asked.has("extended") else _basic(found[1]))
+        pattern = re.compile(found[1] if asked.has("extended") else basic(found[1]))
         return [line for line in lines if pattern.search(line)]
     raise UsageMistake(f"sed: -e expression #1: unknown command: `{part}'")
 
 
 def wc(files: Files, argv: list[str], stdin: str) -> Output:
     asked = parse(Options(switches={"l": "l", "w": "w", "c": "c", "m": "c"}), argv[1:])
-    found, complaints = _inputs("wc", files, asked.operands, stdin)
+    found, complaints = inputs("wc", files, asked.operands, stdin)
     keys = [key for key in "lwc" if asked.has(key)] or ["l", "w", "c"]
     rows = []
     for path, text in found:
@@ -263,7 +97,7 @@ def wc(files: Files, argv: list[str], stdin: str) -> Output:
         max((len(str(value)) for row in rows for value in row[0]), default=1) if len(rows) > 1 or len(keys) > 1 else 1
     )
     lines = [" ".join(f"{value:>{wide}}" for value in row[0]) + row[1] for row in rows]
-    return int(bool(complaints)), _join(lines), complaints
+    return int(bool(complaints)), join(lines), complaints
 
 
 _SORT = Options(
@@ -275,8 +109,8 @@ _SORT = Options(
 def sort(files: Files, argv: list[str], stdin: str) -> Output:
     words = [part for word in argv[1:] for part in _key_flags(word)]
     asked = parse(_SORT, words)
-    found, complaints = _inputs("sort", files, asked.operands, stdin)
-    lines = [line for _, text in found for line in _split(text)]
+    found, complaints = inputs("sort", files, asked.operands, stdin)
+    lines = [line for _, text in found for line in split(text)]
 
     def rank(line: str) -> tuple[float, str]:
         place = asked.last("key")
@@ -293,7 +127,7 @@ def sort(files: Files, argv: list[str], stdin: str) -> Output:
     lines.sort(key=rank, reverse=asked.has("reverse"))
     if asked.has("unique"):
         lines = list(dict.fromkeys(lines))
-    return int(bool(complaints)), _join(lines), complaints
+    return int(bool(complaints)), join(lines), complaints
 
 
 def _key_flags(word: str) -> list[str]:
@@ -304,9 +138,9 @@ def _key_flags(word: str) -> list[str]:
 
 def uniq(files: Files, argv: list[str], stdin: str) -> Output:
     asked = parse(Options(switches={"c": "count", "d": "double", "u": "single", "i": "i"}), argv[1:])
-    found, complaints = _inputs("uniq", files, asked.operands, stdin)
+    found, complaints = inputs("uniq", files, asked.operands, stdin)
     groups: list[tuple[str, int]] = []
-    for line in (line for _, text in found for line in _split(text)):
+    for line in (line for _, text in found for line in split(text)):
         if groups and groups[-1][0] == line:
             groups[-1] = (line, groups[-1][1] + 1)
         else:
@@ -317,22 +151,22 @@ def uniq(files: Files, argv: list[str], stdin: str) -> Output:
         if (not asked.has("double") or group[1] > 1) and (not asked.has("single") or group[1] == 1)
     ]
     lines = [f"{count:>7} {line}" if asked.has("count") else line for line, count in kept]
-    return int(bool(complaints)), _join(lines), complaints
+    return int(bool(complaints)), join(lines), complaints
 
 
 def cut(files: Files, argv: list[str], stdin: str) -> Output:
     asked = parse(Options(values={"d": "delimiter", "f": "fields", "c": "characters"}, switches={"s": "s"}), argv[1:])
-    found, complaints = _inputs("cut", files, asked.operands, stdin)
+    found, complaints = inputs("cut", files, asked.operands, stdin)
     mark, places = asked.last("delimiter") or "\t", _ranges(asked.last("fields") or asked.last("characters") or "1-")
     lines = []
-    for line in (line for _, text in found for line in _split(text)):
+    for line in (line for _, text in found for line in split(text)):
         parts = list(line) if asked.has("characters") else line.split(mark)
         if len(parts) == 1 and not asked.has("characters"):
             lines += [] if asked.has("s") else [line]
             continue
         kept = [part for place, part in enumerate(parts, 1) if any(low <= place <= high for low, high in places)]
         lines.append(("" if asked.has("characters") else mark).join(kept))
-    return int(bool(complaints)), _join(lines), complaints
+    return int(bool(complaints)), join(lines), complaints
 
 
 def _ranges(text: str) -> list[tuple[int, int]]:
@@ -368,14 +202,14 @@ def awk(files: Files, argv: list[str], stdin: str) -> Output:
     found = re.fullmatch(r"\s*(?:/(.*?)/)?\s*\{\s*print\s*([^{};]*?)\s*;?\s*\}\s*", operands.pop(0) if operands else "")
     if found is None:
         raise UsageMistake("awk: syntax error at source line 1")
-    texts, complaints = _inputs("awk", files, operands, stdin)
+    texts, complaints = inputs("awk", files, operands, stdin)
     pattern = re.compile(found[1]) if found[1] else None
     lines = []
-    for line in (line for _, text in texts for line in _split(text)):
+    for line in (line for _, text in texts for line in split(text)):
         if pattern is None or pattern.search(line):
             fields = line.split(asked.last("separator"))
             lines.append(" ".join(_field(item, line, fields) for item in found[2].split(",")) if found[2] else line)
-    return (2 if complaints else 0), _join(lines), complaints
+    return (2 if complaints else 0), join(lines), complaints
 
 
 def _field(item: str, line: str, fields: list[str]) -> str:
