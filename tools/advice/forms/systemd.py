@@ -36,7 +36,6 @@ class Unit:
     exec_start: list[Setting] = field(default_factory=list)
     environment: list[Setting] = field(default_factory=list)
     environment_files: list[str] = field(default_factory=list)
-    service_type: str = "simple"
 
 
 def read(text: str) -> Unit:
@@ -52,8 +51,6 @@ def read(text: str) -> Unit:
             unit.environment = [*unit.environment, setting] if value else []
         elif setting.key == "EnvironmentFile":
             unit.environment_files = [*unit.environment_files, value.lstrip("-")] if value else []
-        elif setting.key == "Type" and value:
-            unit.service_type = value
     return unit
 
 

@@ -49,7 +49,6 @@ class Totals:
     host_tokens: int = 0
     generated_tokens: int = 0
     retractions: int = 0
-    retracted_tokens: int = 0
     evicted_tokens: int = 0
     ratio: float = MIN_RATIO
 
@@ -252,7 +251,6 @@ class _Scheduler:
         self.used -= gained
         self.hold = HOLD_TICKS
         self.totals.retractions += 1
-        self.totals.retracted_tokens += round(gained)
         self.events.append(
             Event(
                 "retract",
