@@ -46,7 +46,7 @@ _PROMPT_VALUES: Final = (
     re.compile(rf"{EQUALS}\{{\s*\\*[\"']url\\*[\"']{EQUALS}{QUOTED}"),
     re.compile(rf"{EQUALS}[bru]?{QUOTED}", re.MULTILINE),
     re.compile(rf"{EQUALS}(?P<v>\[[ \t]*(?=[\"'])(?:'(?:\\.|[^'\\\n])*'|\"(?:\\.|[^\"\\\n])*\"|[^\[\]'\"\n])*\]?)"),
-    re.compile(rf"{EQUALS}(?P<v>\[[\d\s,\[\]\-.…]*\]?)"),
+    re.compile(rf"{EQUALS}(?P<v>\[(?:[\d\s,\[\]\-.…]*[\d\]\-.…])?)"),
 )
 
 # A plain scalar behind the role of who says it, as YAML has it.

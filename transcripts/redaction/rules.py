@@ -50,4 +50,6 @@ def encoded(text: str, start: int, end: int) -> Iterator[Found]:
 
 
 def _shape(value: str) -> str:
-    return slug(re.split(r"[-_.$]", value.lstrip("$"))[0][:8] or "key") + "_key"
+    """The vendor's prefix where one stands before a separator; a token without one would name its own beginning."""
+    prefix = re.split(r"[-_.$]", value.lstrip("$"))[0]
+    return f"{slug(prefix)}_key" if 0 < len(prefix) <= 8 else "vendor_key"

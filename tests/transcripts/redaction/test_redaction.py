@@ -375,3 +375,19 @@ def test_a_key_behind_a_label_is_no_value_and_what_stands_behind_it_is() -> None
         text = Redactor().redact(line)
         assert "my secret" not in text
         assert "«prompt:" in text
+
+
+def test_a_placeholder_tells_nothing_of_the_value_and_a_list_of_tokens_keeps_its_line_end() -> None:
+    bodies = {
+        "AKIA": "IOSFODNN7FAKE000",
+        "AIza": "SyA1FAKE567890abcdefghijklmnopqrstuv",
+        "ghp_": "16C7FAKE2F292c6912E7710c838347",
+    }
+    for prefix, body in bodies.items():
+        out = Redactor().redact(f"key {prefix}{body} end").lower()
+        assert "«secret:" in out
+        assert not any(body[at : at + 3].lower() in out for at in range(len(body) - 2)), out
+    out = Redactor().redact("a input_ids=[101, 2023,\n 2003]\nNCCL_DEBUG=INFO\n")
+    assert out.splitlines()[-1] == "NCCL_DEBUG=INFO"
+    assert "2023" not in out
+    assert "2003" not in out
