@@ -110,6 +110,7 @@ _STAGES: Final = (
 )
 _TELLS_STAGE: Final = re.compile(r"oad weight|aptur|KV Cache is|emory pool end|max_total_num_tokens=|fired up")
 _DRAFT_CLASS: Final = re.compile(r"type=\w*(?:eagle|mtp|nextn|draft|dflash|dspark)", re.I)
+_BATCH: Final = re.compile(r"\b(Prefill|Decode) batch\b.*#")
 _REACH = 40  # lines of a traceback that are looked at around the failed allocation
 
 
@@ -199,13 +200,24 @@ def read_phase(page: Page, lines: list[str], told: list[tuple[int, str]], grade:
         if not _OOM.search(happened(line)) or _HOST_OOM.search(line):
             continue
         before = lines[max(0, number - _REACH) : number]
-        beside = [*before, *lines[number : number + 3]]
-        around = without_container_images("\n".join(one for one in beside if not (_is_end(one) or is_settings(one))))
-        phase = next((name for name, pattern in _PATTERNS if pattern.search(line)), "")
+        beside = [one for one in (*before, *lines[number : number + 3]) if not (_is_end(one) or is_settings(one))]
+        phase = _named_in(line)
         phase = "draft" if boot.drafting and phase in ("", "load", "pools") else phase
-        phase = phase or next((name for name, pattern in _PATTERNS if pattern.search(around)), "")
-        phase = phase or ("pools" if boot.after_pools else "unknown")
+        phase = phase or _named_in("\n".join(one for one in beside if not _BATCH.search(one)))
+        phase = phase or ("pools" if boot.after_pools else "") or _last_batch(before) or "unknown"
         page.add("oom_phase", phase, number, grade=grade)
+
+
+def _named_in(text: str) -> str:
+    """The phase that frames or words tell; empty where none do."""
+    plain = without_container_images(text)
+    return next((name for name, pattern in _PATTERNS if pattern.search(plain)), "")
+
+
+def _last_batch(lines: list[str]) -> str:
+    """What the scheduler ran last, where nothing else tells: both kinds of line stand in every log under load."""
+    last = next(filter(None, (_BATCH.search(line) for line in reversed(lines))), None)
+    return last.group(1).lower() if last else ""
 
 
 def _is_end(line: str) -> bool:

@@ -48,6 +48,32 @@ def test_the_phase_comes_from_the_frames(frames: str, phase: str) -> None:
     assert found.source == "E7:3"
 
 
+_PREFILL = "[2026-01-10 03:00:01 TP0] Prefill batch, #new-seq: 1, #new-token: 8192, #cached-token: 0, token usage: 0.41, #running-req: 9, #queue-req: 0"
+_DECODE = "[2026-01-10 03:00:00 TP0] Decode batch, #running-req: 9, #token: 4096, token usage: 0.41, cuda graph: True, gen throughput (token/s): 310.20, #queue-req: 0"
+
+
+@pytest.mark.parametrize(
+    ("before", "phase"),
+    [
+        ([_DECODE, 'File "srt/model_executor/model_runner.py", line 900, in forward_extend'], "prefill"),
+        ([_PREFILL, 'File "srt/model_executor/model_runner.py", line 900, in forward_decode'], "decode"),
+        ([_DECODE, _PREFILL], "prefill"),
+        ([_PREFILL, _DECODE], "decode"),
+    ],
+)
+def test_frames_tell_the_phase_and_without_any_the_batch_that_was_last(before: list[str], phase: str) -> None:
+    assert read("\n".join([*before, OOM])).text("oom_phase") == phase
+
+
+def test_the_words_of_every_failed_allocation_are_no_complaint_and_a_symptom_has_its_line() -> None:
+    text = f"{OOM.replace('Of the', 'Including non-PyTorch memory, this process has 93.8 GiB memory in use. Of the')}"
+    facts = read(f"server up since Monday\n{text}\nIt hangs.")
+    terms = {fact.scope: fact.source for fact in facts.all("symptom")}
+    assert terms.keys().isdisjoint({"fragmented", "outside_pytorch"})
+    assert terms["hangs"] == "E7:3"
+    assert terms["gpu_memory_out"] == "E7:2"
+
+
 def test_a_kill_by_the_kernel_is_no_gpu_failure() -> None:
     facts = read("Out of memory: Killed process 4711 (python3) total-vm:1kB")
     assert "oom_phase" not in facts

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
 from tools.host.parsers.incident.containers import without_container_images
@@ -52,6 +53,10 @@ _SENTENCE: Final = re.compile(r"(?<=[.!?;])\s+|\n")
 _LOG_LINE: Final = re.compile(
     r"^sglang[:_]\w+[{ ]|^(?:capture (?:\w+ )*graph (?:begin|end)\b|load weight (?:begin|end)\b|memory pool end\.|kv cache is allocated\.)|(?:prefill|decode) batch\b.*#|#(?:full |swa )?token: |"
     r"^(?:[\w./-]+ *\| *|\S+ std(?:out|err) [fp] |\w{3} [ \d]?\d [\d:]{8} \S+ \S+: )?\[\d{4}-\d\d-\d\d"
+)
+# What PyTorch says of every failed allocation: its figures are facts of their own, its words are no complaint.
+_TORCH_SAYS: Final = re.compile(
+    r"^(?:including non-pytorch memory, this process has\b|of the allocated memory\b.*by pytorch|if reserved but unallocated memory is large\b)"
 )
 _LONGEST_SENTENCE = 600
 
@@ -110,15 +115,23 @@ def _without_denials(sentence: str) -> str:
 
 def read(page: Page, text: str, grade: Grade) -> None:
     """Every term that a sentence of the text states, with the line it stands on."""
-    line = 1
-    for sentence in _SENTENCE.split(text):
+    for line, sentence in _sentences(text):
         low = without_container_images(" ".join(sentence.lower().split())[:_LONGEST_SENTENCE])
         low = _without_denials(_percents(low))
-        if len(low) > 3 and not _LOG_LINE.search(low) and not is_frame(sentence):
+        if len(low) > 3 and not (_LOG_LINE.search(low) or _TORCH_SAYS.search(low) or is_frame(sentence)):
             if _REPEATS.search(low):
                 page.add("symptom", True, line, scope="repeats_token", grade=grade)
                 page.add("symptom", True, line, scope="garbled_output", grade=grade)
             for term, pattern in _PATTERNS:
                 if pattern.search(low) and not (term in _EXCEPT and _EXCEPT[term].search(low)):
                     page.add("symptom", True, line, scope=term, grade=grade)
-        line += sentence.count("\n")
+
+
+def _sentences(text: str) -> Iterator[tuple[int, str]]:
+    """Each sentence with the number of the line that it begins on; a line ends one."""
+    line, start = 1, 0
+    for gap in _SENTENCE.finditer(text):
+        yield line, text[start : gap.start()]
+        line += text.count("\n", start, gap.end())
+        start = gap.end()
+    yield line, text[start:]
