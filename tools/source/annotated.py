@@ -9,8 +9,9 @@ import ast
 from dataclasses import dataclass
 from typing import Any
 
-from tools.source.folding import Folder, Unfoldable, last_name
+from tools.source.folding import Folder, last_name
 from tools.source.modules import MISSING, ClassRef, External, Field, Module, Scope, absolute
+from tools.source.operations import Unfoldable
 
 
 @dataclass(frozen=True, slots=True, eq=False)

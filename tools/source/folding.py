@@ -23,27 +23,27 @@ from tools.source.modules import (
     Scope,
     absolute,
 )
-
-DEPTH_LIMIT: Final = 40
-STEPS_LIMIT: Final = 200_000
-SIZE_LIMIT: Final = 100_000
-TYPES: Final = ("str", "int", "float", "bool", "list", "dict", "set", "tuple", "object", "bytes")
-PURE: Final[dict[str, Callable[..., Any]]] = {
-    "len": len, "sorted": sorted, "min": min, "max": max, "str": str, "int": int, "float": float, "bool": bool,
-    "tuple": tuple, "set": set, "frozenset": frozenset, "dict": dict, "list": list, "abs": abs, "repr": repr,
-}  # fmt: skip
-METHODS: Final = frozenset(
-    {
-        *("lower", "upper", "strip", "lstrip", "rstrip", "replace", "split", "join", "format", "title"),
-        *("startswith", "endswith", "removeprefix", "removesuffix", "index", "count", "keys", "values", "items"),
-        *("get", "copy", "union", "intersection", "difference"),
-    }
+from tools.source.operations import (
+    METHODS,
+    MUTATORS,
+    PURE,
+    Meter,
+    Unfoldable,
+    binary,
+    changed,
+    compare,
+    formatted,
+    method,
+    pure,
 )
-MUTATORS: Final = frozenset(["append", "extend", "add", "update", "remove", "discard", "insert"])
 
-
-class Unfoldable(Exception):
-    """The value is not known before the code runs."""
+TYPES: Final = ("str", "int", "float", "bool", "list", "dict", "set", "tuple", "object", "bytes")
+# What an expression of these kinds gives is made by it; a name or an attribute gives what was made before.
+_MAKERS: Final = (
+    *(ast.Constant, ast.JoinedStr, ast.BinOp, ast.List, ast.Tuple, ast.Set, ast.Dict),
+    *(ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.Call),
+)
+_FAILURES: Final = (*(TypeError, ValueError, KeyError, IndexError, AttributeError, ZeroDivisionError, OverflowError),)
 
 
 class Folder:
@@ -57,22 +57,17 @@ class Folder:
         self._record_fields = record_fields
         self._values: dict[tuple[str, str], Any] = {}
         self._busy: set[tuple[str, str]] = set()
-        self._depth = self._steps = 0
+        self._members: dict[ast.ClassDef, list[Member]] = {}
+        self._meter = Meter()
 
     def fold(self, node: ast.AST, scope: Scope) -> Any:
         """The value of an expression. Raises Unfoldable."""
-        self._depth += 1
-        self._steps += 1
-        try:
-            if self._depth > DEPTH_LIMIT or self._steps > STEPS_LIMIT:
-                raise Unfoldable("too deep")
-            return self._fold(node, scope)
-        except (TypeError, ValueError, KeyError, IndexError, AttributeError, ZeroDivisionError, OverflowError) as error:
-            raise Unfoldable(str(error)) from error
-        finally:
-            self._depth -= 1
-            if not self._depth:
-                self._steps = 0
+        with self._meter:
+            try:
+                value = self._fold(node, scope)
+                return self._meter.made(value) if isinstance(node, _MAKERS) else value
+            except _FAILURES as error:
+                raise Unfoldable(str(error)) from error
 
     def _fold(self, node: ast.AST, scope: Scope) -> Any:  # noqa: C901 - one case for each kind of expression
         match node:
@@ -97,9 +92,9 @@ class Folder:
                         found[self.fold(key, scope)] = self._loosely(item, scope)
                 return found
             case ast.JoinedStr(values=parts):
-                return "".join(str(self._part(part, scope)) for part in parts)
+                return "".join(self._part(part, scope) for part in parts)
             case ast.BinOp(left=left, op=operator, right=right):
-                return _binary(operator, self.fold(left, scope), self.fold(right, scope))
+                return binary(operator, self.fold(left, scope), self.fold(right, scope))
             case ast.UnaryOp(op=ast.USub(), operand=operand):
                 return -self.fold(operand, scope)
             case ast.UnaryOp(op=ast.Not(), operand=operand):
@@ -107,7 +102,7 @@ class Folder:
             case ast.BoolOp(op=operator, values=values):
                 return self._boolean(operator, values, scope)
             case ast.Compare(left=left, ops=[operator], comparators=[right]):
-                return _compare(operator, self.fold(left, scope), self.fold(right, scope))
+                return compare(operator, self.fold(left, scope), self.fold(right, scope))
             case ast.IfExp(test=test, body=body, orelse=other):
                 return self.fold(body if self.fold(test, scope) else other, scope)
             case ast.Subscript(value=inner, slice=index):
@@ -134,8 +129,12 @@ class Folder:
         except Unfoldable:
             return External(ast.unparse(node))
 
-    def _part(self, part: ast.expr, scope: Scope) -> Any:
-        return self.fold(part.value if isinstance(part, ast.FormattedValue) else part, scope)
+    def _part(self, part: ast.expr, scope: Scope) -> str:
+        if not isinstance(part, ast.FormattedValue):
+            return str(self.fold(part, scope))
+        spec = "" if part.format_spec is None else str(self.fold(part.format_spec, scope))
+        conversion = "" if part.conversion < 0 else chr(part.conversion)
+        return str(self._meter.made(formatted(self.fold(part.value, scope), conversion, spec)))
 
     def _boolean(self, operator: ast.boolop, values: list[ast.expr], scope: Scope) -> Any:
         result: Any = None
@@ -151,8 +150,9 @@ class Folder:
         loop = node.generators[0]
         assert isinstance(loop.target, ast.Name)
         found: list[Any] = []
+        inner = Scope(scope.module, dict(scope.local), scope.owner)
         for item in self.iterate(self.fold(loop.iter, scope)):
-            inner = Scope(scope.module, {**scope.local, loop.target.id: item}, scope.owner)
+            inner.local[loop.target.id] = item
             if all(self.fold(test, inner) for test in loop.ifs):
                 found.append(self.fold(node.elt, inner))
         return set(found) if isinstance(node, ast.SetComp) else found
@@ -162,9 +162,7 @@ class Folder:
         if isinstance(value, ClassRef):
             return self.members(value)
         if isinstance(value, (list, tuple, set, frozenset, dict, str)) or type(value).__name__.startswith("dict_"):
-            items = list(value)
-            if len(items) <= SIZE_LIMIT:
-                return items
+            return list(value)
         raise Unfoldable("not a sequence that is known")
 
     def name(self, name: str, scope: Scope) -> Any:
@@ -185,7 +183,8 @@ class Folder:
                 raise Unfoldable(name)
             self._busy.add(key)
             try:
-                self._values[key] = self._module_name(module, name)
+                with self._meter:
+                    self._values[key] = self._module_name(module, name)
             finally:
                 self._busy.discard(key)
         return self._values[key]
@@ -220,6 +219,7 @@ class Folder:
 
     def _class_of(self, module: Module, name: str) -> ClassRef | None:
         """A class that was written down before its name was bound again to something made from it."""
+        self._meter.spend(len(module.tree.body))
         for statement in module.tree.body:
             if isinstance(statement, ast.ClassDef) and statement.name == name:
                 return ClassRef(module, statement)
@@ -227,6 +227,7 @@ class Folder:
 
     def imported(self, module: Module, node: ast.Import | ast.ImportFrom, name: str) -> Any:
         """What an import binds a name to. Raises Unfoldable."""
+        self._meter.spend(len(node.names))
         for alias in node.names:
             if (alias.asname or alias.name.split(".")[0]) != name:
                 continue
@@ -269,6 +270,12 @@ class Folder:
 
     def class_attribute(self, owner: ClassRef, name: str) -> Any:
         """The value of a name in a class body, or of a record's field by default; MISSING if it has none."""
+        with self._meter:
+            self._meter.spend(len(owner.node.body))
+            found = self._own_attribute(owner, name)
+            return self._inherited(owner, name) if found is MISSING else found
+
+    def _own_attribute(self, owner: ClassRef, name: str) -> Any:
         for statement in reversed(owner.node.body):
             match statement:
                 case ast.AnnAssign(target=ast.Name(id=found), value=value) if found == name:
@@ -277,6 +284,9 @@ class Folder:
                     return self.fold(value, Scope(owner.module, {}, _before(owner, statement)))
                 case ast.FunctionDef(name=found) if found == name:
                     return FunctionRef(owner.module, statement)
+        return MISSING
+
+    def _inherited(self, owner: ClassRef, name: str) -> Any:
         for base in owner.node.bases:
             try:
                 above = self.fold(base, Scope(owner.module))
@@ -303,6 +313,13 @@ class Folder:
 
     def members(self, owner: ClassRef) -> list[Member]:
         """The members of an enum class in order; empty for any other class."""
+        if owner.node not in self._members:
+            with self._meter:
+                self._meter.spend(len(owner.node.body))
+                self._members[owner.node] = self._read_members(owner)
+        return self._members[owner.node]
+
+    def _read_members(self, owner: ClassRef) -> list[Member]:
         names = [last_name(base) for base in owner.node.bases]
         if not any(name.endswith(("Enum", "Flag")) for name in names):
             return []
@@ -333,9 +350,8 @@ class Folder:
             if isinstance(receiver, (Module, ClassRef)):
                 callee = self._attribute(receiver, node.func.attr)
                 return self._invoke(callee, node, scope)
-            if not isinstance(receiver, External) and node.func.attr in METHODS:
-                arguments = self._items(node.args, scope)
-                return getattr(receiver, node.func.attr)(*arguments)
+            if node.func.attr in METHODS and not node.keywords:
+                return method(receiver, node.func.attr, self._items(node.args, scope))
             raise Unfoldable(ast.unparse(node))
         return self._invoke(self.fold(node.func, scope), node, scope)
 
@@ -347,7 +363,7 @@ class Folder:
                 arguments = [self.fold(each, scope) for each in node.args]
                 if callee.name in ("list", "tuple", "set", "sorted", "len", "frozenset") and arguments:
                     arguments[0] = self.iterate(arguments[0])
-                return PURE[callee.name](*arguments)
+                return pure(callee.name, arguments)
         if isinstance(callee, FunctionRef):
             return self.run(callee, node, scope)
         if isinstance(callee, ClassRef) and len(node.args) == 1:
@@ -363,7 +379,9 @@ class Folder:
             case ast.Attribute(attr="get", value=ast.Attribute(value=ast.Name(id="envs"), attr=name)):
                 module = self.modules.by_name("sglang.srt.environ")
                 owner = None if module is None else module.bound.get("Envs")
-                for statement in owner.body if isinstance(owner, ast.ClassDef) else ():
+                body = owner.body if isinstance(owner, ast.ClassDef) else []
+                self._meter.spend(len(body))
+                for statement in body:
                     match statement:
                         case ast.Assign(targets=[ast.Name(id=found)], value=ast.Call(args=[default, *_])):
                             if found == name and module is not None:
@@ -391,6 +409,10 @@ class Folder:
 
     def execute(self, statement: ast.stmt, scope: Scope) -> Any:
         """Carry out one statement on the scope's local values; what it returns, or MISSING. Raises Unfoldable."""
+        with self._meter:
+            return self._execute(statement, scope)
+
+    def _execute(self, statement: ast.stmt, scope: Scope) -> Any:
         match statement:
             case ast.Return(value=value):
                 return None if value is None else self.fold(value, scope)
@@ -400,7 +422,8 @@ class Folder:
             ):
                 scope.local[name] = self.fold(value, scope)
             case ast.AugAssign(target=ast.Name(id=name), op=operator, value=value):
-                scope.local[name] = _binary(operator, self.name(name, scope), self.fold(value, scope))
+                made = binary(operator, self.name(name, scope), self.fold(value, scope))
+                scope.local[name] = self._meter.made(made)
             case ast.Import() | ast.ImportFrom():
                 for alias in statement.names:
                     name = alias.asname or alias.name.split(".")[0]
@@ -410,10 +433,11 @@ class Folder:
                     returned = self.execute(inner, scope)
                     if returned is not MISSING:
                         return returned
-            case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method), args=arguments)) if (
-                method in MUTATORS and isinstance(scope.local.get(name), (list, set, dict))
+            case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=mutator)) as call) if (
+                mutator in MUTATORS and isinstance(scope.local.get(name), (list, set, dict))
             ):
-                getattr(scope.local[name], method)(*self._items(arguments, scope))
+                made = changed(scope.local[name], mutator, self._items(call.args, scope))
+                scope.local[name] = self._meter.made(made)
             case ast.Expr(value=ast.Constant()) | ast.Pass():
                 pass
             case _:
@@ -432,37 +456,3 @@ def last_name(node: ast.AST) -> str:
     if isinstance(node, ast.Attribute):
         return node.attr
     return node.id if isinstance(node, ast.Name) else ""
-
-
-def _binary(operator: ast.operator, left: Any, right: Any) -> Any:
-    match operator:
-        case ast.Add() if isinstance(left, (list, tuple, str, int, float)):
-            return left + right
-        case ast.Sub():
-            return left - right
-        case ast.Mult() if isinstance(left, (int, float)) and isinstance(right, (int, float)):
-            return left * right
-        case ast.Div():
-            return left / right
-        case ast.FloorDiv():
-            return left // right
-        case ast.LShift() if isinstance(right, int) and right < 64:
-            return left << right
-        case ast.Pow() if isinstance(right, (int, float)) and abs(right) < 64 and isinstance(left, (int, float)):
-            return left**right
-        case ast.BitOr():
-            return left | right
-    raise Unfoldable(type(operator).__name__)
-
-
-def _compare(operator: ast.cmpop, left: Any, right: Any) -> bool:
-    match operator:
-        case ast.Is() | ast.Eq():
-            return bool(left == right)
-        case ast.IsNot() | ast.NotEq():
-            return bool(left != right)
-        case ast.In():
-            return left in right
-        case ast.NotIn():
-            return left not in right
-    raise Unfoldable(type(operator).__name__)

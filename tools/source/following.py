@@ -12,8 +12,9 @@ from typing import Final
 
 from tools.source.annotated import record_fields
 from tools.source.catalogue import FlagCatalogue
-from tools.source.folding import Folder, Unfoldable
+from tools.source.folding import Folder
 from tools.source.modules import ClassRef, FunctionRef, Module, Modules, Scope
+from tools.source.operations import Unfoldable
 from tools.source.reading import Reading
 from tools.source.rule import Rule
 from tools.source.rule_scan import Scanner

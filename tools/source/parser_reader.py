@@ -21,8 +21,9 @@ from tools.source.annotated import (
 )
 from tools.source.catalogue import Choice, Dynamic, Flag, FlagCatalogue
 from tools.source.errors import SourceUnavailable
-from tools.source.folding import Folder, Unfoldable
+from tools.source.folding import Folder
 from tools.source.modules import MISSING, ClassRef, External, FunctionRef, Member, Modules, Scope
+from tools.source.operations import Unfoldable
 
 SERVER_ARGS: Final = "srt/server_args.py"
 DEPRECATED: Final = re.compile(

@@ -14,8 +14,9 @@ from typing import Any, Final
 
 from tools.source.annotated import record_fields
 from tools.source.catalogue import FlagCatalogue
-from tools.source.folding import Folder, Unfoldable
+from tools.source.folding import Folder
 from tools.source.modules import MISSING, FunctionRef, Member, Module, Modules, Scope
+from tools.source.operations import Unfoldable
 from tools.source.reading import Reading
 from tools.source.rule import Rule
 from tools.source.rules import handler_paths, names_of
