@@ -26,7 +26,7 @@ def unlisted(facts: Facts, source: Source | None) -> tuple[Fact, ...]:
 
     Without the tree the lists that ship are read; what a release lacks is then told only where its own list ships.
     """
-    from tools.source.released import around, catalogue_of
+    from tools.source.released import around, catalogue_of, listing
 
     version = facts.text("version")
     own = source.catalogue() if source is not None else catalogue_of(version)
@@ -40,6 +40,8 @@ def unlisted(facts: Facts, source: Source | None) -> tuple[Fact, ...]:
             if not near and around("").find(name) is None:
                 continue  # of no release and like none: the container runtime's, a launcher's, another program's
             found.append(Fact("rejected_flag", name, "", "derived", fact.source, "unrecognized"))
+        if version and (later := listing(name, version)):
+            found.append(Fact("flag_listed_later", later, "", "derived", fact.source, name))
         if near:
             found.append(Fact("flag_nearest", near[0], "", "derived", fact.source, name))
     known = set(facts)

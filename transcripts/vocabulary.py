@@ -241,6 +241,7 @@ FAILURE: Final = {
     "rejected_value": ("", "value that the parser refused; scope the flag"),
     "flag_choices": ("", "choices that the parser printed; scope the flag"),
     "flag_nearest": ("", "nearest flag of this version; scope the flag that it does not know"),
+    "flag_listed_later": ("", "later releases that list a flag this version does not know; scope the flag"),
     "deprecated_flag": ("", "flag that the server calls deprecated, renamed or removed"),
     "rejected_input_tokens": ("tokens", "length of an input that was refused"),
     "input_limit_tokens": ("tokens", "length that the refusal names as allowed"),

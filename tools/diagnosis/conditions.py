@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from tools.diagnosis.clues import Seen, above, below, both, either, fact, flag, lacks, phase, said, symptom, when
-from tools.diagnosis.foreign import EQUIVALENT, RENAMED
+from tools.diagnosis.foreign import RENAMED
 from tools.diagnosis.measured import stands_in
 from tools.diagnosis.sums import slots_that_fit
 from tools.diagnosis.view import View
+from tools.other_engines import FOREIGN
 
 SPECULATES = when(lambda view: view.speculative, "speculative decoding")
 DRAFT = either(SPECULATES, symptom("draft_on"))
@@ -158,7 +159,7 @@ def known_foreign(view: View) -> Seen | None:
     found = [
         fact_
         for fact_ in (*view.facts.all("flag"), *view.facts.all("rejected_flag"))
-        if (fact_.scope if fact_.name == "flag" else str(fact_.value)) in EQUIVALENT
+        if (fact_.scope if fact_.name == "flag" else str(fact_.value)) in FOREIGN
     ]
     if not found:
         return None

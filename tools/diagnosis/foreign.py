@@ -1,7 +1,7 @@
 """Flags of other engines, flags that were renamed, and what to type instead.
 
-What a version really has is checked against its catalogue by whoever holds the tree; here stands only which word of
-another engine means which word of SGLang, and what SGLang itself renamed.
+What a version really has is checked against its catalogue by whoever holds the tree; here stands only what SGLang
+itself renamed.
 """
 
 from __future__ import annotations
@@ -9,39 +9,10 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from tools.diagnosis.changes import step
+from tools.diagnosis.changes import step, upgrade
 from tools.diagnosis.model import Proposal
 from tools.diagnosis.view import SPELLINGS, View, as_number
-
-# Another engine's option: SGLang's, empty where it has none because it is always on or does not exist.
-EQUIVALENT = {
-    "--gpu-memory-utilization": "--mem-fraction-static",
-    "--max-model-len": "--context-length",
-    "--max-num-seqs": "--max-running-requests",
-    "--max-num-batched-tokens": "--chunked-prefill-size",
-    "--block-size": "--page-size",
-    "--enable-prefix-caching": "",
-    "--no-enable-prefix-caching": "--disable-radix-cache",
-    "--enable-chunked-prefill": "",
-    "--enforce-eager": "--disable-cuda-graph",
-    "--swap-space": "",
-    "--kv-offloading-size": "--hicache-size",
-    "--kv-transfer-config": "--disaggregation-mode",
-    "--enable-auto-tool-choice": "",
-    "--num-scheduler-steps": "",
-    "--distributed-executor-backend": "",
-    "--limit-mm-per-prompt": "--limit-mm-data-per-request",
-    "--speculative-config": "--speculative-algorithm",
-    "--max-seq-len-to-capture": "",
-    "--max-batch-size": "--max-running-requests",
-    "--kv-cache-free-gpu-memory-fraction": "--mem-fraction-static",
-    "--n-gpu-layers": "",
-    "--ctx-size": "--context-length",
-    "--max-total-token-num": "--max-total-tokens",
-    "--max-input-length": "--context-length",
-    "--max-concurrent-requests": "--max-running-requests",
-    "--num-shard": "--tp-size",
-}
+from tools.other_engines import FOREIGN
 
 # SGLang's own renames: old name, (version from which the new one holds, new names with values; None keeps the value).
 RENAMED: dict[str, tuple[tuple[int, ...], tuple[tuple[str, str | None], ...]]] = {
@@ -70,7 +41,7 @@ RENAMED: dict[str, tuple[tuple[int, ...], tuple[tuple[str, str | None], ...]]] =
 def changes_for_rejected(view: View) -> tuple[Proposal, ...]:
     """What to type instead of each flag that was refused, deprecated or belongs to another engine."""
     names = [str(fact.value) for fact in view.facts.all("rejected_flag")]
-    names += [fact.scope for fact in view.facts.all("flag") if fact.scope in EQUIVALENT or "_" in fact.scope]
+    names += [fact.scope for fact in view.facts.all("flag") if fact.scope in FOREIGN or "_" in fact.scope]
     names += [str(fact.value) for fact in view.facts.all("deprecated_flag")]
     found: list[Proposal] = []
     for refused in view.facts.all("rejected_value"):
@@ -87,10 +58,12 @@ def _instead(view: View, name: str) -> list[Proposal]:
     nearest = view.facts.text("flag_nearest", name)
     value = view.typed(name)
     kept = as_number(value) if as_number(value) is not None else (value or True)
-    if name in EQUIVALENT:
-        other = EQUIVALENT[name]
-        gone = [step(view, "remove", name, None, "it belongs to another engine")]
-        return [step(view, "set", other, kept, f"SGLang's word for {name}"), *gone] if other else gone
+    if name in FOREIGN:
+        engine, other, why, given = FOREIGN[name]
+        gone = step(view, "remove", name, None, f"it belongs to {engine}{f'; {why}' if why else ''}")
+        if not other or given == "other":
+            return [gone]
+        return [step(view, "set", other, as_number(given) or kept, f"SGLang's word for {name}"), gone]
     first = next((one for one, others in SPELLINGS.items() if name in others), "")
     if first and any(fact.value == name for fact in view.facts.all("rejected_flag")):
         # A later spelling, which the version that refused it does not have yet; the step is named as it was typed.
@@ -114,11 +87,10 @@ def _instead(view: View, name: str) -> list[Proposal]:
             step(view, "remove", name, None, "this version does not know it"),
         ]
     if name.startswith("--"):
-        from tools.diagnosis.changes import upgrade
-
+        later = view.facts.text("flag_listed_later", name)
         return [
-            step(view, "remove", name, None, "this version does not know it"),
-            upgrade(f"or a version that has {name}"),
+            step(view, "remove", name, None, "this version does not know it" + ("" if later else ", nor a later one")),
+            *([upgrade(f"or a version that has {name}: {later}")] if later else []),
         ]
     return []
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from tools.entry_point import ROUTER
+from tools.other_engines import FOREIGN
 from tools.source.architecture import named_by_path
 from tools.source.broken import broken, broken_later
 from tools.source.catalogue import FlagCatalogue
-from tools.source.foreign import FOREIGN
 from tools.source.launch import Given, Launch, parse_launch
 from tools.source.problem import Kind, Problem
 from tools.source.renames import elsewhere, named_here
@@ -78,7 +78,7 @@ def _names(launch: Launch, catalogue: FlagCatalogue) -> list[Problem]:
     for name, _ in launch.unknown:
         foreign = FOREIGN.get(name)
         if foreign is not None:
-            engine, instead, why = foreign
+            engine, instead, why, _ = foreign
             known = catalogue.find(instead) if instead else None
             instead = known.name if known is not None else ""
             said = f"{name} is an option of {engine}, not of sglang {catalogue.version}"

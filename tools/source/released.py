@@ -45,9 +45,12 @@ def every() -> tuple[FlagCatalogue, ...]:
     return tuple(one for line in _lines() if (one := load(line)) is not None)
 
 
-def listing(option: str) -> str:
-    """The releases whose list has that spelling: `0.4.6 to 0.5.16`, stretches in order; empty where none has."""
-    shipped = every()
+def listing(option: str, after: str = "") -> str:
+    """The releases whose list has that spelling: `0.4.6 to 0.5.16`, stretches in order; empty where none has.
+
+    Only those after a version where one is given.
+    """
+    shipped = [one for one in every() if not after or version_key(one.version) > version_key(after)]
     has = [_lists(one, option) for one in shipped]
     stretches: list[list[str]] = []
     for at, one in enumerate(shipped):
