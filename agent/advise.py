@@ -237,10 +237,7 @@ def _graphs(facts: Facts, levers: Mapping[str, Value], catalogue: advice.Flags |
     growth = capacity.graph_growth(facts, int(limit)) if limit is not None else None
     if growth is None or growth.free_gib is None:
         return False, []
-    what = (
-        f"{GPU_WALL}graphs for batches of {growth.first} to {growth.last} take {growth.low_gib:.2f} to "
-        f"{growth.high_gib:.2f} GiB of the {growth.free_gib:.2f} GiB free"
-    )
+    what = f"{GPU_WALL}{sums.graphs_told(growth)}"
     if growth.tight:
         flag = _named_here("--cuda-graph-max-bs", catalogue)
         what += f"; if the start runs out of memory, {flag} {growth.first - 1} keeps them as they are"

@@ -103,7 +103,7 @@ def hicache_says(budget: capacity.HostBudget) -> str:
     """What HiCache at that ratio would and would not do on this host, in one sentence."""
     fit = "fits" if budget.fits else "does not fit"
     says = (
-        f"HiCache at ratio {budget.ratio:g} would take {budget.ranks} ranks x {budget.per_rank_gb:.2f} GB = "
+        f"HiCache at ratio {round(budget.ratio, 2):g} would take {budget.ranks} ranks x {budget.per_rank_gb:.2f} GB = "
         f"{budget.total_gb:.1f} GB of host RAM, which {fit} under {budget.limit_bytes / 1e9:.1f} GB "
         f"({budget.limit_from}); it keeps about {budget.ratio:.1f}x the prefix tokens ({budget.prefix_tokens:,}) and "
         f"leaves running requests at {budget.running_factor:.2f}x"
@@ -152,7 +152,7 @@ def _running_now(facts: Facts) -> float | None:
 def _hicache_row(budget: capacity.HostBudget, cited: list[str], running: float | None, *, answers: bool) -> Json:
     sources = list(dict.fromkeys(source for entry in budget.sums for source in entry.sources))
     return {
-        "name": f"HiCache, ratio {budget.ratio:g}",
+        "name": f"HiCache, ratio {round(budget.ratio, 2):g}",
         "running_factor": budget.running_factor,
         "running": running,
         "prefix_tokens": budget.prefix_tokens,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from tools.capacity import Missing, Sum
+    from tools.capacity import GraphGrowth, Missing, Sum
 
 Json = dict[str, Any]
+NOT_YET: Final = "That cannot be worked out yet"
+CITED: Final = 6
 
 
 def row(entry: Sum) -> Json:
@@ -31,6 +34,25 @@ def row(entry: Sum) -> Json:
 def lacking(missing: tuple[Missing, ...]) -> str:
     """What a sum lacked, and how to get it."""
     return "; ".join(f"{each.what}: {each.how}" for each in missing)
+
+
+def not_yet(missing: tuple[Missing, ...], otherwise: str = "") -> str:
+    """That a sum lacks something, and how to get it."""
+    return f"{NOT_YET}. Missing: {lacking(missing) or otherwise}"
+
+
+def graphs_told(growth: GraphGrowth) -> str:
+    """What graphs of larger batches take of a GPU's memory."""
+    told = (
+        f"graphs for batches of {growth.first} to {growth.last} take {growth.low_gib:.2f} to {growth.high_gib:.2f} GiB"
+    )
+    return told if growth.free_gib is None else f"{told} of the {growth.free_gib:.2f} GiB free"
+
+
+def sources(entries: Iterable[Sum]) -> str:
+    """The evidence that sums rest on, as it stands between brackets."""
+    found = dict.fromkeys(source for entry in entries for source in entry.sources if source[:1] == "E")
+    return ", ".join(list(found)[:CITED])
 
 
 def _rounded(value: float) -> float | int:

@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 from agent import sums
 from agent.merge import hicache_says
-from agent.views.words import amount
+from agent.roles.settings import FRACTION, judged, share_of, summed
+from agent.views.words import amount, option_typed
 from tools import capacity
 from tools.toolbox import ToolRefused
 from transcripts.facts import Facts
 
 COMBINED_TOLD: Final = 4
 SINGLE_TOLD: Final = 9
-ROOMY: Final = 0.92  # of the pool
 
 
-def calculated(facts: Facts, what: str, value: float | None, answers: float | None = None) -> str:
+def calculated(
+    facts: Facts,
+    what: str,
+    value: float | None,
+    answers: float | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> str:
     """The answer to one question of arithmetic. Raises ToolRefused where `what` is no such question."""
     if what == "prompt_tokens" and value and answers:
         return _mix(facts, value, answers)
+    if what == "settings" and settings:
+        return summed(facts, settings)
+    if what == "running_requests" and settings and value:
+        return "\n".join([_slots(facts, value), *share_of(facts, int(value), settings)])
     if what in SUMS:
         return SUMS[what](facts, value)
     if what in LEVERS:
@@ -31,8 +41,8 @@ def calculated(facts: Facts, what: str, value: float | None, answers: float | No
 def _hicache(facts: Facts, ratio: float | None, size_gb: int | None) -> str:
     budget = capacity.host_budget(facts, ratio=ratio, size_gb=size_gb)
     if not isinstance(budget, capacity.HostBudget):
-        return f"That cannot be worked out yet. Missing: {sums.lacking(budget)}"
-    sources = _sources(budget.sums)
+        return sums.not_yet(budget)
+    sources = sums.sources(budget.sums)
     said = [f"{hicache_says(budget)} [{sources}]."]
     said += [f"{entry.line()} [{', '.join(entry.sources)}]." for entry in budget.sums]
     if budget.numa:
@@ -52,40 +62,43 @@ def _ram_for_it(facts: Facts, value: float | None) -> str:
     """The largest ratio within so many GB of host RAM, which the operator gives it."""
     largest = capacity.largest_ratio_within(facts, (value or 0.0) * capacity.GB)
     if not isinstance(largest, float):
-        return f"That cannot be worked out yet. Missing: {sums.lacking(largest)}"
+        return sums.not_yet(largest)
     smallest = capacity.host_budget(facts, ratio=1.0)
     assert isinstance(smallest, capacity.HostBudget)  # the ratio was worked out from the same
     if largest > 1:
-        told = f"Within {amount(value)} GB of host RAM the largest ratio is {largest:g} [{_sources(smallest.sums)}]."
-        return f"{told}\n{_hicache(facts, largest, None)}"
+        told = f"Within {amount(value)} GB of host RAM the largest ratio is {largest:g}"
+        return f"{told} [{sums.sources(smallest.sums)}].\n{_hicache(facts, largest, None)}"
     needed = f"a ratio of 1 takes {smallest.total_gb:.1f} GB and keeps no more than the GPU does"
-    return f"Within {amount(value)} GB of host RAM nothing is gained: {needed} [{_sources(smallest.sums)}]."
+    return f"Within {amount(value)} GB of host RAM nothing is gained: {needed} [{sums.sources(smallest.sums)}]."
 
 
 def _ram_kept(facts: Facts, value: float | None) -> str:
     """What is left for HiCache where so many GB are kept for something else."""
     budget = capacity.host_budget(facts, ratio=1.0)
     if not isinstance(budget, capacity.HostBudget):
-        return f"That cannot be worked out yet. Missing: {sums.lacking(budget)}"
+        return sums.not_yet(budget)
     allowed = budget.limit_bytes / capacity.GB
     left = max(0.0, allowed - (value or 0.0))
     told = f"{amount(allowed)} GB may be taken ({budget.limit_from}); less {amount(value)} GB, {left:.1f}"
-    return f"{told} GB are left for it [{_sources(budget.sums)}].\n{_ram_for_it(facts, left)}"
+    return f"{told} GB are left for it [{sums.sources(budget.sums)}].\n{_ram_for_it(facts, left)}"
 
 
 def _slots(facts: Facts, value: float | None) -> str:
     slots = capacity.slots_for(facts)
     if not isinstance(slots, capacity.Slots):
-        return f"That cannot be worked out yet. Missing: {sums.lacking(slots)}"
-    sources = _sources(slots.sums)
+        return sums.not_yet(slots)
+    sources = sums.sources(slots.sums)
     wanted = int(value or slots.value)
     share = wanted / slots.groups / slots.wall
-    verdict = _judged(share, "leaves room", "is past what the pool carries", "leaves hardly any room")
+    verdict = judged(share, "leaves room", "is past what the pool carries", "leaves hardly any room")
     said = [
         f"{wanted} running requests would hold {share:.2f} of the pool, which {verdict} [{sources}].",
         f"Nine tenths of the pool carry {slots.value}, all of it {slots.wall * slots.groups} [{sources}].",
-        f"{slots.reserve.line()} [{sources}].",
+        f"{_reserved(slots.reserve)} [{sources}].",
     ]
+    growth = capacity.graph_growth(facts, wanted)
+    if growth is not None:
+        said.append(f"At the start, {sums.graphs_told(growth)} [{', '.join(growth.sources)}].")
     if slots.covered_by_graphs is False:
         said.append(
             f"The captured graph sizes do not cover that: larger batches would decode without them [{sources}]."
@@ -93,17 +106,23 @@ def _slots(facts: Facts, value: float | None) -> str:
     return "\n".join(said)
 
 
-def _judged(share: float, fits: str, past: str, tight: str) -> str:
-    """The words for a share of the pool that running requests hold."""
-    return fits if share <= ROOMY else past if share > 1 else tight
+def _reserved(reserve: capacity.Sum) -> str:
+    """What the admission keeps back right after idle, in words before its sum."""
+    if reserve.low is None or reserve.high is None:
+        return reserve.line()
+    return (
+        f"In the first {amount(reserve.inputs['decode_steps'])} decode steps after idle it lets in "
+        f"{reserve.low:.0f} to {reserve.high:.0f}, by the max_tokens that clients ask for, and more later, when it "
+        f"reserves less: {reserve.line()}"
+    )
 
 
 def _lengths(facts: Facts, mix: capacity.Mix, text: str) -> str:
     """How many requests of given lengths the pool carries, and what the admission lets in."""
     walls = capacity.concurrency(facts, mix)
     if not isinstance(walls, capacity.Concurrency):
-        return f"That cannot be worked out yet. Missing: {sums.lacking(walls)}"
-    sources = _sources(tuple(limit.sum for limit in walls.limits))
+        return sums.not_yet(walls)
+    sources = sums.sources(tuple(limit.sum for limit in walls.limits))
     pool = next((limit for limit in walls.limits if limit.name == "pool"), None)
     said = [f"{text}: the pool carries about {int(pool.requests)} at once [{sources}]."] if pool is not None else []
     limited = [f"{limit.name} {int(limit.requests)}" for limit in walls.limits]
@@ -123,7 +142,7 @@ def _prompt_tokens(facts: Facts, value: float | None) -> str:
         reserve = next(limit for limit in asking.limits if limit.name == "admission reserve")
         said += (
             f"\nWhere clients ask for answers of {amount(capacity.MAX_NEW_CLIP)} tokens or more, the admission reserve "
-            f"lets in {int(reserve.requests)} [{_sources((reserve.sum,))}]."
+            f"lets in {int(reserve.requests)} [{sums.sources((reserve.sum,))}]."
         )
     return said
 
@@ -139,7 +158,7 @@ def _max_tokens(facts: Facts, value: float | None) -> str:
     """What clients ask for as the longest answer: what the scheduler reserves for it, and what it takes if it comes."""
     held = facts.number("tokens_per_request")
     if held is None or not value:
-        return f"That cannot be worked out yet. Missing: {sums.lacking(_slots_missing(facts))}"
+        return sums.not_yet(_slots_missing(facts))
     asked = _lengths(
         facts, capacity.Mix(held, 0.0, int(value)), f"Requests of the length seen that ask for {amount(value)}"
     )
@@ -147,7 +166,7 @@ def _max_tokens(facts: Facts, value: float | None) -> str:
     if isinstance(early, capacity.Slots):
         steps, most = amount(early.reserve.inputs["decode_steps"]), amount(capacity.MAX_NEW_CLIP)
         told = f"In the first {steps} decode steps after idle the admission reserve lets in {int(early.reserve.value)}"
-        asked += f"\n{told}; it counts {most} of what is asked at most [{_sources((early.reserve,))}]."
+        asked += f"\n{told}; it counts {most} of what is asked at most [{sums.sources((early.reserve,))}]."
     grown = _lengths(
         facts, capacity.Mix(held, value), "If every answer really gets that long, half of it held on average"
     )
@@ -163,8 +182,8 @@ def _room(facts: Facts, _value: float | None) -> str:
     """How many more requests fit than run, which is no count of users."""
     slots, running, waiting = capacity.slots_for(facts), facts.get("running_p50"), facts.get("queue_p50")
     if not isinstance(slots, capacity.Slots) or running is None:
-        return f"That cannot be worked out yet. Missing: {sums.lacking(_slots_missing(facts)) or 'how many run'}"
-    sources = _sources(slots.sums)
+        return sums.not_yet(_slots_missing(facts), "how many run")
+    sources = sums.sources(slots.sums)
     now = f"{amount(running.value)} run" + (f" and {amount(waiting.value)} wait" if waiting is not None else "")
     limit = f" under a limit of {slots.limit}" if slots.limit is not None else ""
     more = slots.value - int(float(running.value))
@@ -180,28 +199,20 @@ def _room(facts: Facts, _value: float | None) -> str:
 def _gpu_memory(facts: Facts, _value: float | None) -> str:
     budget = capacity.gpu_budget(facts)
     if not budget.steps:
-        return f"That cannot be worked out yet. Missing: {sums.lacking(budget.missing)}"
+        return sums.not_yet(budget.missing)
     said = []
     for step in budget.steps:
         reference = f" [{step.source}]" if step.source else ""
         said.append(f"{step.name}: {step.gib:.2f} GiB, {step.left_gib:.2f} left; {step.why_not_spare}{reference}.")
     if budget.largest_fraction:
-        said.append(
-            f"The largest fraction the evidence supports is {budget.largest_fraction:.2f} [{_sources(budget.sums)}]."
-        )
+        told = f"The largest fraction the evidence supports is {budget.largest_fraction:g}"
+        said.append(f"{told} [{sums.sources(budget.sums)}].")
     return "\n".join(said)
 
 
 def _fraction(facts: Facts, value: float | None) -> str:
-    """Whether a static fraction is within what the evidence supports, then what the larger one brings."""
-    largest = capacity.gpu_budget(facts).largest_fraction
-    told = _levers(facts, ("--mem-fraction-static",), alone=True)
-    if largest is None or value is None:
-        return told
-    verdict = "is within" if value <= largest else "is past"
-    named = _sources(capacity.gpu_budget(facts).sums)
-    bound = f"{largest:g}, the largest fraction that the memory free after all graphs allows [{named}]."
-    return f"{value:g} {verdict} {bound}\n{told}"
+    """A static fraction that is named, else the largest that the evidence supports."""
+    return _levers(facts, (FRACTION,), alone=True) if value is None else summed(facts, {FRACTION: str(value)})
 
 
 def _levers(facts: Facts, wanted: tuple[str, ...], *, alone: bool = False, requests: float | None = None) -> str:
@@ -210,14 +221,14 @@ def _levers(facts: Facts, wanted: tuple[str, ...], *, alone: bool = False, reque
     levers = capacity.levers(facts)
     lacking = [lever for lever in levers if not isinstance(lever, capacity.Lever)]
     if lacking:
-        return f"That cannot be worked out yet. Missing: {sums.lacking(tuple(lacking[:1]))}"
+        return sums.not_yet(tuple(lacking[:1]))
     asked = [
         lever for lever in levers if isinstance(lever, capacity.Lever) and (not wanted or lever.flags & set(wanted))
     ]
     if alone:
         asked = [lever for lever in asked if lever.flags == set(wanted)]
     single = [lever for lever in asked if " + " not in lever.name and (lever.changes or not wanted)]
-    lines = [f"{_lever(lever)} [{_sources(lever.sums)}]." for lever in single[:SINGLE_TOLD]]
+    lines = [f"{_lever(lever)} [{sums.sources(lever.sums)}]." for lever in single[:SINGLE_TOLD]]
     if requests is not None:
         lines += _with_so_many(facts, single, requests)
     combined = [lever for lever in asked if " + " in lever.name]
@@ -225,9 +236,8 @@ def _levers(facts: Facts, wanted: tuple[str, ...], *, alone: bool = False, reque
         best = sorted(combined, key=lambda lever: (not lever.fits, -(lever.factor or 0)))[:COMBINED_TOLD]
         told = "; ".join(_in_short(lever) for lever in best)
         more = f" (and {len(combined) - len(best)} more)" if len(combined) > len(best) else ""
-        lines.append(
-            f"Together with others: {told}{more}; what each risks stands with the options [{_sources(best[0].sums)}]."
-        )
+        told += f"{more}; what each risks stands with the options"
+        lines.append(f"Together with others: {told} [{sums.sources(best[0].sums)}].")
     return "\n".join(lines) or "No such lever is legal here, or what it needs was not seen."
 
 
@@ -237,17 +247,17 @@ def _with_so_many(facts: Facts, levers: list[capacity.Lever], requests: float) -
     for lever in levers:
         if held is not None and lever.tokens:
             share = requests * held / lever.tokens
-            verdict = _judged(share, "which fits", "which is past it", "which leaves hardly any room")
+            verdict = judged(share, "which fits", "which is past it", "which leaves hardly any room")
             yield (
                 f"With {amount(requests)} running at {amount(held)} tokens each, {share:.2f} of the pool of "
                 f"{lever.name} is held, {verdict}; it takes --max-running-requests {amount(requests)} too "
-                f"[{_sources(lever.sums)}]."
+                f"[{sums.sources(lever.sums)}]."
             )
 
 
 def _lever(lever: capacity.Lever) -> str:
     text = f"{lever.name}: {amount(lever.tokens)} tokens, {lever.factor:.2f}x" if lever.tokens else lever.name
-    set_to = ", ".join(f"{flag} {was if was is not None else '(not set)'} -> {to}" for flag, was, to in lever.changes)
+    set_to = ", ".join(f"{option_typed(flag, to)} (so far {was or 'not set'})" for flag, was, to in lever.changes)
     text += f" by {set_to}" if set_to else ""
     text += f"; runs {lever.running}" if lever.running else ""
     text += "" if lever.fits else f"; {_fit(lever)}: {lever.why_not}"
@@ -262,11 +272,6 @@ def _in_short(lever: capacity.Lever) -> str:
 
 def _fit(lever: capacity.Lever) -> str:
     return "does not fit" if lever.fits is False else "not known to fit"
-
-
-def _sources(entries: tuple[capacity.Sum, ...]) -> str:
-    found: dict[str, Any] = dict.fromkeys(source for entry in entries for source in entry.sources if source[:1] == "E")
-    return ", ".join(list(found)[:6])
 
 
 SUMS: Final[Mapping[str, Callable[[Facts, float | None], str]]] = {

@@ -61,12 +61,15 @@ class ProposeArguments(Arguments):
 class CalculateArguments(Arguments):
     what: str = Field(
         description="hicache_ratio, hicache_size, ram_for_hicache, running_requests, prompt_tokens, max_tokens, room, "
-        "gpu_memory or levers"
+        "gpu_memory, levers or settings"
     )
     value: float | None = Field(
         None, description="the ratio, GB (hicache_size: per rank), number of requests, or tokens"
     )
     answers: float | None = Field(None, description="with prompt_tokens: tokens of an answer")
+    settings: dict[str, str] = Field(
+        default_factory=dict, description="with settings: memory options and values, summed together"
+    )
 
 
 class FlagArguments(Arguments):
@@ -186,7 +189,9 @@ class _Desk:
     async def calculate(self, arguments: CalculateArguments, _emit: Emit) -> str:
         from agent.roles.calculate import calculated
 
-        return calculated(self._session.case.facts, arguments.what, arguments.value, arguments.answers)
+        return calculated(
+            self._session.case.facts, arguments.what, arguments.value, arguments.answers, arguments.settings
+        )
 
     async def flag(self, arguments: FlagArguments, emit: Emit) -> str:
         from tools.source import tools_for

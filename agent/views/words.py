@@ -102,19 +102,23 @@ def checked(change: Json) -> str:
     return f"valid in {valid['in']}{at}, its rules {valid['rules']}"
 
 
+def option_typed(flag: str, value: object, *, gone: bool | None = None) -> str:
+    """One option as it is typed: a switch without a value, one that is left out as `without --flag`."""
+    if gone or (gone is None and value is None):
+        return f"without {flag}"
+    return flag if value is None or str(value).lower() in ("true", "on", "") else f"{flag} {value}"
+
+
 def typed(changes: Iterable[Json], side: str = "to") -> str:
     """Flags and `VARIABLE=value` as they stand with a launch command after the changes, or before them: `from`."""
     words = []
     for change in changes:
         value = change[side]
         gone = value is None and (side == "from" or change["do"] == "remove")
-        on = value is None or str(value).lower() in ("true", "on")
-        if gone:
-            words.append(f"without {change['flag']}")
-        elif change["kind"] == "env":
+        if change["kind"] == "env" and not gone:
             words.append(f"{change['flag']}={value}")
         else:
-            words.append(change["flag"] if on else f"{change['flag']} {value}")
+            words.append(option_typed(change["flag"], value, gone=gone))
     return ", ".join(words)
 
 

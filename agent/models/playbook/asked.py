@@ -14,6 +14,7 @@ Json = dict[str, Any]
 NUMBER: Final = r"(\d+(?:[.,]\d+)?)"
 LENGTH: Final = r"(\d{1,3},\d{3}|\d+(?:\.\d+)?k|\d{3,})"  # tokens: 8000, 8,000, 8k
 FEWEST_SLOTS: Final = 8
+GIB_IN_GB: Final = (1 << 30) / 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,16 @@ def sum_of(what: str) -> Handler:
     return handler
 
 
+def ram(what: str) -> Handler:
+    """The sum that so many GB, or GiB, of host memory are for."""
+
+    def handler(_case: Case, found: re.Match[str]) -> Answer:
+        binary = found.string[found.end(1) :].lstrip().startswith("gib")
+        return Ask("calculate", {"what": what, "value": round(_number(found[1]) * (GIB_IN_GB if binary else 1), 2)})
+
+    return handler
+
+
 def mix(_case: Case, found: re.Match[str]) -> Answer:
     """Prompts and answers of given lengths."""
     prompt, answers = (_number(text) for text in found.group("prompt", "answers"))
@@ -59,14 +70,6 @@ def lever(name: str) -> Handler:
 
 def flag(_case: Case, found: re.Match[str]) -> Answer:
     return Ask("flag", {"name": found[1]})
-
-
-def lever_with_requests(case: Case, found: re.Match[str]) -> Answer:
-    """One lever that is named with a number of running requests beside it."""
-    if len(chosen.named(found.string)) > 1:
-        return ""
-    name = next((lever for lever, words in LEVER_WORDS.items() if re.search(words, found.string)), None)
-    return Ask("calculate", {"what": name, "value": _number(found[1])}) if name and _number(found[1]) >= 8 else ""
 
 
 LEVER_WORDS: Final = {
@@ -120,8 +123,6 @@ def bare_number(case: Case, found: re.Match[str]) -> Answer:
         return reason
     if value == case.facts.number("running_limit"):
         return recorded.why_limit(case, found)
-    if 0 < value < 1:
-        return Ask("calculate", {"what": "fraction", "value": value})
     flags = {each["flag"] for each in (case.advised.changes if case.advised else ())}
     if "--hicache-ratio" in flags and value < FEWEST_SLOTS:
         return Ask("calculate", {"what": "hicache_ratio", "value": value})

@@ -21,6 +21,7 @@ from agent.models.playbook.operating import (
     span,
 )
 from agent.models.playbook.seen import said_of
+from agent.models.playbook.wished import settings_named
 from agent.views.words import GPU_WALL, HICACHE, amount, checked
 from transcripts.facts import Fact
 
@@ -186,7 +187,7 @@ def host_memory(case: Case, _found: Found) -> str:
     return "\n".join(lines)
 
 
-def context_length(case: Case, _found: Found) -> str:
+def context_length(case: Case, found: Found) -> str:
     """What another context length does: it bounds one request and sizes no pool (sglang 0.5.9
     srt/server_args.py:2961)."""
     longest, pool = case.facts.get("context_len"), case.facts.get("kv_pool")
@@ -199,6 +200,15 @@ def context_length(case: Case, _found: Found) -> str:
     if held is not None:
         text = f"A request holds what was sent and answered, here up to about {amount(round(float(held.value)))} tokens"
         lines.append(cited(f"{text}; a smaller limit refuses longer ones, it makes none shorter", [held.source], case))
+    wanted = settings_named(case, found.string).get("--context-length", [])
+    for tokens in (each for each in wanted if longest is None or each != longest.value):
+        text = f"{amount(tokens)} tokens would "
+        known = [fact for fact in (held, pool) if fact is not None]
+        text += "refuse some of those seen" if held and float(held.value) > tokens else "refuse what is longer"
+        text += (
+            f"; one request of that length is {tokens / float(pool.value):.2f} of the pool" if pool is not None else ""
+        )
+        lines.append(cited(text, [fact.source for fact in known] or looks(case), case))
     lines += [
         cited(f"Do not {rule['do']} it for this: {rule['why']}", sources(case), case)
         for rule in (case.advised.must_not if case.advised else ())

@@ -20,6 +20,9 @@ from agent.models.playbook.asking import plain
 from agent.models.playbook.brought import results
 from agent.models.playbook.german import in_english
 from agent.models.playbook.intents import INTENTS
+from agent.models.playbook.seen import NOT_TOLD
+from agent.models.playbook.wished import taken_up
+from agent.sums import NOT_YET
 from agent.views.words import FLAG
 from transcripts.parts import Call
 
@@ -58,12 +61,18 @@ def next_reply(request: Request) -> Reply:
     case = request.case
     brought = _brought(request)
     if brought is not None:
-        return Reply(text=_resting(brought, case))
+        return _reply(_resting(brought, case))
     answer = answered(case, case.follow_up)
     if isinstance(answer, Ask):
         call = Call(id=_call_id(case, answer.tool), name=answer.tool, arguments=json.dumps(answer.arguments))
         return Reply(calls=(call,), finish="calls")
-    return Reply(text=answer) if answer else Reply(text=_cannot(case), finish="unanswered")
+    return _reply(answer) if answer else Reply(text=_cannot(case), finish="unanswered")
+
+
+def _reply(text: str) -> Reply:
+    """An answer; where it tells no more than what is missing for one, it is none."""
+    told = text.startswith((NOT_YET, NOT_TOLD))
+    return Reply(text=text, finish="unanswered") if told else Reply(text=text)
 
 
 def _cannot(case: Case) -> str:
@@ -81,7 +90,7 @@ def answered(case: Case, question: str) -> Answer:
         found = intent.heard(text)
         if found is not None:
             answer = intent.handler(case, found)
-            if answer and _is_about(answer, text):
+            if answer and _is_about(answer, text) and taken_up(case, text, answer):
                 return answer
     return ""
 

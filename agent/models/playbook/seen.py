@@ -19,6 +19,7 @@ Handler = Callable[[Case, re.Match[str]], str]
 LINES_SHOWN: Final = 6
 LISTED: Final = 8
 VALUES_SHOWN: Final = 4
+NOT_TOLD: Final = "Nothing that was looked at tells"
 
 
 def fact(*names: str) -> Handler:
@@ -29,7 +30,7 @@ def fact(*names: str) -> Handler:
         if lines:
             return "\n".join(lines)
         looked = ", ".join(name.replace("_", " ") for name in names)
-        return cited(f"Nothing that was looked at tells {looked}", looks(case), case)
+        return cited(f"{NOT_TOLD} {looked}", looks(case), case)
 
     return handler
 

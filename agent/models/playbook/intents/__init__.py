@@ -13,7 +13,7 @@ from typing import Final
 
 from agent.models.playbook.asked import Handler
 from agent.models.playbook.intents.acting import on_other_things, on_the_change
-from agent.models.playbook.intents.choosing import on_effects, on_options, with_numbers
+from agent.models.playbook.intents.choosing import on_effects, on_options, on_values, with_numbers
 from agent.models.playbook.intents.knowing import on_facts, on_the_case
 
 
@@ -30,7 +30,7 @@ class Intent:
 
 def _intents() -> Iterator[Intent]:
     for rows in (
-        on_other_things, on_the_change, on_effects, with_numbers, on_options, on_the_case, on_facts,
+        on_other_things, on_values, on_the_change, on_effects, with_numbers, on_options, on_the_case, on_facts,
     ):  # fmt: skip
         for handler, *patterns in rows():
             yield Intent(tuple(re.compile(pattern) for pattern in patterns), handler)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from agent.models.playbook import asked, chosen, effects, seen
+from agent.models.playbook import asked, chosen, effects, seen, wished
 from agent.models.playbook.asked import LENGTH, LEVER_WORDS, NUMBER
 from agent.models.playbook.chosen import QUANT
 from agent.models.playbook.intents.words import (
@@ -24,6 +24,15 @@ OPTION_WORDS: Final = (
     "lmcache|ktransformers|cpu.?offload|mooncake|file backend|hf3fs|nixl|layer.?group|storage backend|write.?policy|"
     "write.?back|write.?through|io.?backend|mem.?layout"
 )
+
+
+def on_values() -> Rows:
+    """A setting with a value beside it; what is asked of a restart, a reason or the way back is none."""
+    other = (
+        r"why(?! (?:not|no|don't|can't|isn't)\b)|re-?start\w*|reboot|undo|revert|roll.?back|how long|down|since when"
+    )
+    other += r"|max.?(?:new.?|completion.?|output.?)?tokens|kill|abort|cancel|command|see|log|line|seen|told"
+    yield wished.valued, unless(other, r"\d")
 
 
 def on_effects() -> Rows:
@@ -99,12 +108,14 @@ def with_numbers() -> Rows:
     gb = rf"{NUMBER} ?(?:gi?b|g)\b"
     ram = r"\bram\b|\b(?:host|box|machine)\b|(?:system|main|cpu) memory|hi-?cache|off-?load"
     others = r"\b(?:keep|kept|leave|left over|need\w*|reserve\w*|others?|else|rest|free|minus|less|also|too)\b"
-    given = r"what if|\b(?:if|can|could|only|just|give|spare|most|max\w*)\b"
+    kept = r"\b(?:keep|kept|leave|left over|needs?|reserved?|others?)\b"
+    given = r"what if|\b(?:if|can|could|only|just|give|spare|most|max\w*|enough)\b"
     measured = "why|how much|how many|gpus?|cards?|vram|where|requests?"
-    yield asked.sum_of("ram_for_hicache"), gb, r"\bratio\b"
+    yield asked.ram("ram_for_others"), unless("why|how much|gpus?|cards?|vram", gb), rf"{ram}|\bratio\b", kept
+    yield asked.ram("ram_for_hicache"), gb, r"\bratio\b"
     yield asked.sum_of("hicache_ratio"), rf"ratio\D{{0,12}}{NUMBER}|{NUMBER}x? ratio"
-    yield asked.sum_of("ram_for_others"), unless(measured, gb), ram, others
-    yield asked.sum_of("ram_for_hicache"), unless(measured, gb), ram, given
+    yield asked.ram("ram_for_others"), unless(measured, gb), ram, others
+    yield asked.ram("ram_for_hicache"), unless(measured, gb), ram, given
     yield asked.sum_of("hicache_size"), rf"hicache.?size\D{{0,8}}{NUMBER}"
     yield (
         asked.longer,
@@ -130,8 +141,6 @@ def with_numbers() -> Rows:
         ),
     )
     yield chosen.together, r"\b(?:both|together|combin\w*|and also|at once|plus|same time|and|with)\b"
-    yield asked.lever_with_requests, PLAIN_NUMBER, r"\b(?:both|together|and|with|plus|at)\b"
-    yield asked.sum_of("fraction"), rf"fraction\D{{0,12}}{NUMBER}|{NUMBER} (?:mem.?)?fraction"
     raised = r"why not|why don't|why can't|raise|increase|\bset\b|what if|instead|just"
     yield asked.sum_of("running_requests"), rf"\blimit\b\D{{0,12}}{NUMBER}\b", raised
     yield (
@@ -139,8 +148,7 @@ def with_numbers() -> Rows:
         PLAIN_NUMBER,
         unless("memory|gpus?|graphs?|long|minutes|seconds|tensor|pipeline|expert|tp|pp|ep|dp", r"why|where|how|what"),
     )
-    yield asked.sum_of("running_requests"), rf"(?:max.running.requests|slots|running requests|run)\D{{0,12}}{NUMBER}\b"
-    yield asked.sum_of("running_requests"), rf"{NUMBER} (?:requests|slots|parallel|concurrent|at once|users)"
+    yield asked.sum_of("running_requests"), rf"\brun\D{{0,12}}{NUMBER}\b"
     yield asked.lever("room"), r"how many\b", r"\b(?:more|can|could|will|then|fit|handle|serve)\b", REQUESTS
     yield (
         asked.lever("room"),
