@@ -50,10 +50,11 @@ def advise(case: Case, source: Source | None, wanted: Sequence[Json]) -> Advised
         unread = _unread(catalogue, case.facts.text("version")) if looked_up else []
         notes = (*unread, *_standing(checked, catalogue.version))
         patch = replace(patch, notes=(*patch.notes, *notes))
-    expected = [{"what": each.what, "where": each.where} for each in actions.expected]
+    stated = [{"what": each.what, "where": each.where} for each in actions.expected]
+    expected = advice.expected_after(checked.accepted, stated, case.facts, launch=launch, catalogue=catalogue)
     watches = [
         {"metric": each.metric, "window_s": each.window_s, "better": each.better, "worse": each.worse}
-        for each in actions.verify
+        for each in (actions.verify if checked.accepted else ())
     ]
     stages = advice.plan_after(checked.accepted, case.facts, patch=patch, expected=expected, verify=watches)
     return Advised(
@@ -64,9 +65,9 @@ def advise(case: Case, source: Source | None, wanted: Sequence[Json]) -> Advised
         ),
         arithmetic=tuple(_arithmetic(case.facts, checked.accepted)),
         launch=patch.row() if patch else {},
-        expected=tuple(expected),
+        expected=tuple(dict(row) for row in expected),
         verify=tuple(watches),
-        rollback={"commands": list(patch.rollback), "when": [each.worse for each in actions.verify]} if patch else {},
+        rollback=_rollback(patch, watches) if checked.accepted else {},
         alternatives=tuple({"what": what, "why_not": why} for what, why in actions.alternatives),
         must_not=tuple(
             {"do": each.do, "flag": _named_here(each.flag, catalogue), "why": each.why} for each in actions.must_not
@@ -74,6 +75,12 @@ def advise(case: Case, source: Source | None, wanted: Sequence[Json]) -> Advised
         stages=tuple(stage.row() for stage in stages),
         walls=tuple(_walls(case.facts, accepted, catalogue)),
     )
+
+
+def _rollback(patch: advice.Patch | None, watches: Iterable[Json]) -> Json:
+    """What takes the change back, where the launch command was seen, and which measure says that it must be."""
+    when = [f"{each['metric']}: {each['worse']}" for each in watches]
+    return {"commands": list(patch.rollback) if patch else [], "when": when}
 
 
 def _for_the_operator(change: advice.Change, launch: advice.Launch | None, catalogue: advice.Flags | None) -> bool:

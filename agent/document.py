@@ -266,6 +266,15 @@ def _finding(finding: Finding) -> Json:
     }
 
 
+def _verify(case: Case) -> str:
+    """The command that holds the advice against another look; empty where the advice holds nothing to look for."""
+    advised = case.advised
+    if advised is None or not (advised.changes and (advised.expected or advised.verify)):
+        return ""
+    pasted = " --bundle NEW.log" if case.opened.target.get("kind") == "bundle" else ""
+    return f"sglscout verify {case.opened.id}{pasted}"
+
+
 def _ids(case: Case) -> Json:
     identity = case.opened.id
     return {
@@ -274,5 +283,5 @@ def _ids(case: Case) -> Json:
         "ask": f'sglscout resume {identity} "…"',
         "resume_task": [f'sglscout resume {task} "…"' for task in case.tasks],
         "writeup": f"sglscout writeup {identity}",
-        "verify": f"sglscout verify {identity}",
+        "verify": _verify(case),
     }

@@ -238,8 +238,7 @@ class Run:
         before, known = _facts_of_advice(self.session), len(case.facts)
         await main_role.look_anew(self.bench)
         after = Facts(list(case.facts)[known:])
-        watches = [_with_figures(watch, before) for watch in advised.verify]
-        rows = [row.row() for row in advice.verify(advised.expected, watches, before, after)]
+        rows = [row.row() for row in advice.verify(advised.expected, advised.verify, before, after)]
         self.session.record(Verified(rows=tuple(rows)))
         self._written_up()
         return rows
@@ -256,14 +255,6 @@ def _facts_of_advice(session: Session) -> Facts:
     """The facts that the last advice was given on."""
     last = max(number for number, record in enumerate(session.records) if isinstance(record, Advised))
     return Case.fold(session.records[: last + 1]).facts
-
-
-def _with_figures(watch: dict[str, Any], before: Facts) -> dict[str, Any]:
-    """A watch whose threshold is told by the state before, with that figure in it."""
-    limit = before.number("running_limit")
-    if limit is None:
-        return watch
-    return watch | {"better": str(watch["better"]).replace("the old limit", f"{limit:g}")}
 
 
 _TASK_EXITS: Final = {"completed": 0, "failed": Inconclusive.exit_code, "limit": LimitReached.exit_code}

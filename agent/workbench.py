@@ -47,6 +47,7 @@ class Workbench:
     approve: Approve = refused
     start_read: bool = False  # this process has read what the server was started with
     _host: Host | None = None
+    _named: str = ""
     _source: Source | None = None
     _trees: dict[str, Source] = field(default_factory=dict)
     _missing: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -73,6 +74,18 @@ class Workbench:
         if self._host is None:
             self._host = await self._open_host()
         return self._host
+
+    @property
+    def host_name(self) -> str:
+        """What evidence is said to be of."""
+        return self._named or str(self.target["host"]).rpartition("@")[2]
+
+    async def look_at(self, bundle: Path) -> None:
+        """Another bundle than the target takes its place: what a host that nobody may log in to shows later."""
+        from tools import host as hosts
+
+        self._host = await self._stack.enter_async_context(hosts.open_bundle(bundle))
+        self._named = bundle.name
 
     def start_unlearnt(self) -> frozenset[str]:
         """Of what the server was started with, the probes whose keys this process cannot know: none where it has read

@@ -131,8 +131,13 @@ def resume(identity: str, follow_up: str, **options: Any) -> int:
 
 @click.command()
 @click.argument("identity", metavar="ID")
+@click.option(
+    "--bundle",
+    type=click.Path(exists=True, path_type=Path),
+    help="A newer bundle, folder or log, in place of the host.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
-def verify(identity: str, as_json: bool) -> int:
+def verify(identity: str, bundle: Path | None, as_json: bool) -> int:
     """Look again at the host of session ID: what its advice expected, and what is there now."""
     from agent.run import Run, take_up
 
@@ -147,6 +152,8 @@ def verify(identity: str, as_json: bool) -> int:
         async def look_again() -> list[Json]:
             run = Run.on(settings, session, _progress({}))
             async with run.bench:
+                if bundle is not None:
+                    await run.bench.look_at(bundle)
                 return await run.verify()
 
         rows = asyncio.run(look_again())

@@ -308,7 +308,7 @@ async def _look(bench: Workbench, skip: frozenset[str], emit: Emit) -> None:
     asked = False
     learn, unlearnt = bench.session.learn, bench.start_unlearnt()
     async for seen in look(host, skip=skip, redact=redact, learn=learn, unlearnt=unlearnt):
-        _take(bench, replace(seen, host=bench.target["host"].rpartition("@")[2]), emit)
+        _take(bench, replace(seen, host=bench.host_name), emit)
         asked = True
     bench.start_read = bench.start_read or asked
 

@@ -20,7 +20,7 @@ ANSWER: Final = 310
 CHANGES: Final = 3
 CAUSE: Final = 240
 COST: Final = 140
-RISK: Final = COST
+RISK: Final = 130
 LEFT_OUT: Final = " …"
 STYLES: Final = {"cause": "bold green", "healthy": "bold green", "abstain": "bold yellow"}
 _COMMANDS: Final = frozenset({"Look", "Then"})
@@ -34,7 +34,7 @@ def first_screen(document: Json, width: int) -> list[Line]:
         lines += _row(label, text, width, style)
     ids = document["ids"]
     told = [("ask more", ids["ask"]), ("write up", ids["writeup"])]
-    told += [("verify", ids["verify"])] if document["changes"] else []
+    told += [("verify", ids["verify"])] if ids["verify"] else []
     lines.append(Line(f"Session   {ids['session']}", "bold"))
     return [*lines, *(Line(f"{name:<{LABEL}}{command}") for name, command in told)]
 
@@ -207,24 +207,31 @@ def _change(document: Json) -> Iterator[tuple[str, str, str]]:
     told = [change_told(change) + ("" if change["confirmed"] else ", NOT CONFIRMED") for change in changes[:CHANGES]]
     more = [f"{plural(len(changes) - CHANGES, 'more change')}, below"] if len(changes) > CHANGES else []
     yield "Change", "; ".join([*told, *more]), "bold"
-    risk = _risk(document)
-    if risk:
-        yield "Risk", _cut(risk, RISK), ""
+    known, left = risk(document)
+    if known:
+        yield "Risk", known + (f"; {left.count('; ') + 1} more, below" if left else ""), ""
     restarts = [stage for stage in document["stages"] if stage["restart"]]
     costs = [stage["cost"] for stage in restarts if stage["cost"]] or ["no restart"]
     yield "Costs", (f"{plural(len(restarts), 'restart')}. " if restarts else "") + _sentences(costs[0], COST), ""
-    watched = [f"{watch['metric']}: worse is {watch['worse']}" for watch in document["verify"][: 1 if risk else 2]]
+    watched = [_watch(each) for each in document["verify"][: 1 if known else 2]]
     if watched:
         yield "Watch", "; ".join(watched), ""
     if document["walls"]:
         yield "Next wall", document["walls"][0]["what"], ""
 
 
-def _risk(document: Json) -> str:
-    """What is known against the option that is the change."""
+def _watch(row: Json) -> str:
+    return f"{row['metric']}, for {row['window_s'] // 60} min: worse is {row['worse']}"
+
+
+def risk(document: Json) -> tuple[str, str]:
+    """What is known against the option that is the change: as many pieces as there is room for, and the others."""
     wanted = {change["flag"] for change in document["changes"]}
     rows = (row for row in document["options"] if {each[0] for each in row.get("changes") or ()} == wanted)
-    return next((row["risk"] for row in rows if row.get("risk")), "")
+    pieces = next((row["risk"] for row in rows if row.get("risk")), "").split("; ")
+    fitting = [number for number in range(2, len(pieces) + 1) if len("; ".join(pieces[:number])) <= RISK]
+    shown = max(fitting, default=1)
+    return "; ".join(pieces[:shown]), "; ".join(pieces[shown:])
 
 
 def _seen_instead(document: Json) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from agent.views import layout, tables
-from agent.views.first import anew, first_screen
+from agent.views.first import anew, first_screen, risk
 from agent.views.layout import Line, Page, columned, item, paragraph
 from agent.views.layout import table as table
 from agent.views.weighed import facts_weighed, looks_weighed
@@ -137,6 +137,9 @@ def _changes(document: Json, width: int, _whole: bool) -> list[Line]:
         lines += paragraph(checked(change), width, 4)
         if not change["confirmed"]:
             lines += paragraph("NOT CONFIRMED on a live host", width, 4, style="yellow")
+    _, risked = risk(document)
+    if risked:
+        lines += paragraph(f"also a risk: {risked}", width, 2, 4)
     for refused in document["refused"]:
         lines += paragraph(f"not taken: {refused['what']}: {refused['reason']}", width, 2, 4, "dim")
     return _titled("Change", lines)
@@ -166,8 +169,11 @@ def _to_do(commands: list[str], width: int) -> list[Line]:
 
 def _check(document: Json, width: int, _whole: bool) -> list[Line]:
     lines: list[Line] = []
+    printed: dict[str, list[str]] = {}
     for expected in document["expected"]:
-        lines += item(f"expect {expected['what']} ({expected['where']})", width)
+        printed.setdefault(expected["where"], []).append(expected["what"])
+    for where, expectations in printed.items():
+        lines += item(f"expect {'; '.join(expectations)} ({where})", width)
     for watch in document["verify"]:
         minutes = watch["window_s"] // 60
         lines += item(
@@ -175,7 +181,7 @@ def _check(document: Json, width: int, _whole: bool) -> list[Line]:
         )
     for rule in document["must_not"]:
         lines += item(f"do not {rule['do']} {rule['flag']}: {rule['why']}", width)
-    if document["changes"] and lines:
+    if document["ids"]["verify"]:
         lines += item(f"then run: {document['ids']['verify']}", width)
     for row in document["verified"]:
         lines += item(verified_line(row), width)
@@ -215,10 +221,9 @@ def _roll_back(document: Json, width: int, _whole: bool) -> list[Line]:
 
 
 def rolled_back_when(document: Json) -> list[str]:
-    """Each reason to roll back with what it is measured on."""
-    named = {watch["worse"]: f"{watch['metric']}: {watch['worse']}" for watch in document["verify"]}
+    """Each reason to roll back, once."""
     stages = [each for stage in document["stages"] for each in (stage.get("rollback") or {}).get("when", ())]
-    return list(dict.fromkeys(named.get(each, each) for each in (*document["rollback"].get("when", ()), *stages)))
+    return list(dict.fromkeys((*document["rollback"].get("when", ()), *stages)))
 
 
 def _answer(document: Json, width: int, whole: bool) -> list[Line]:
@@ -335,7 +340,7 @@ def brought(task: Json) -> str:
 def _next(document: Json, width: int, _whole: bool) -> list[Line]:
     ids = document["ids"]
     told = [("ask more", ids["ask"]), ("write up", ids["writeup"])]
-    told += [("verify", ids["verify"])] if document["changes"] else []
+    told += [("verify", ids["verify"])] if ids["verify"] else []
     told += [("one task", command) for command in ids["resume_task"]]
     lines = [Line(f"  {name:<9} {command}") for name, command in told]
     return _titled(f"Go on with session {ids['session']}", lines)

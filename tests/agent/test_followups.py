@@ -106,7 +106,7 @@ QUESTIONS = [
     ("what flag do I change", ["--max-running-requests to 72", "systemctl restart sglang-kimi.service"]),
     ("which parameter", ["--max-running-requests to 72"]),
     ("give me the exact cmd to copy paste", ["systemctl daemon-reload", "--max-running-requests 72"]),
-    ("how do I undo this", ["any retraction in ten minutes", "systemctl restart sglang-kimi.service"]),
+    ("how do I undo this", ["retractions per hour: any", "systemctl restart sglang-kimi.service"]),
     ("rolback?", ["zz-sglscout.conf"]),
     ("the change undo how?", ["zz-sglscout.conf"]),
     ("it does not come up after the change, what now", ["zz-sglscout.conf"]),

@@ -30,12 +30,12 @@ def test_before_and_after_a_restart_and_what_the_write_up_says_of_it(tmp_path: P
 
     untouched = sglscout(home, "verify", identity)
     assert untouched.exit == 3
-    assert " ".join(untouched.out.split()).count("the server was not restarted") == 3
+    assert " ".join(untouched.out.split()).count("the server was not restarted") == 4
     assert "running requests, p95: above 48 (before 48 requests, now 48 requests;" in " ".join(untouched.out.split())
     assert max(len(line) for line in untouched.out.splitlines()) <= 80
     told = sglscout(home, "writeup", identity).out
     assert "could not yet tell whether the expectations are met: the server was not restarted" in told
-    assert "0 of 3 expectations met, 3 not yet visible" in told
+    assert "0 of 4 expectations met, 4 not yet visible" in told
 
     _restarted_with(copy, "--max-running-requests 72", 51000)
     done = sglscout(home, "verify", identity, "--json")
@@ -50,7 +50,7 @@ def test_before_and_after_a_restart_and_what_the_write_up_says_of_it(tmp_path: P
     assert again.exit == 0, again.out  # what was before is before the change, however often was looked since
 
     text = sglscout(home, "writeup", identity).out
-    assert "another look found 3 of 3 expectations met" in text
+    assert "another look found 4 of 4 expectations met" in text
     assert "What another look found" in text
     assert "| requests running at once (95th percentile under load) | 48 requests |" in text
     assert "running limit in effect: 72 requests" in _part_of(text, "Verification and rollback")
@@ -85,7 +85,7 @@ def _table_of(text: str, label: str) -> str:
     return text.partition(f"{label}:\n\n")[2].partition("\n\n")[0]
 
 
-def test_a_change_without_a_figure_to_check_is_said_and_not_met(tmp_path: Path) -> None:
+def test_a_log_is_verified_by_a_newer_one(tmp_path: Path) -> None:
     log = tmp_path / "load.log"
     log.write_text(
         "python3 -m sglang.launch_server --model-path /m --tp 8\n"
@@ -99,8 +99,19 @@ def test_a_change_without_a_figure_to_check_is_said_and_not_met(tmp_path: Path) 
     )
     home = tmp_path / "home"
     case = sglscout(home, "diagnose", "it dies at load", "--bundle", str(log), "--json").document
-    assert case["changes"]
-    assert case["expected"] == case["verify"] == []
-    looked = sglscout(home, "verify", case["id"])
-    assert looked.exit == 3
-    assert "Not verified: the change has no figure" in looked.out
+    assert [row["what"] for row in case["expected"]] == ["the server is ready", "--tp 16", "--nnodes 2"]
+    assert case["ids"]["verify"].endswith("--bundle NEW.log")
+    same = sglscout(home, "verify", case["id"])
+    assert same.exit == 3
+    assert "met: the server is ready" not in same.out
+
+    newer = tmp_path / "after.log"
+    newer.write_text(
+        "python3 -m sglang.launch_server --model-path /m --tp 16 --nnodes 2 --node-rank 0\n"
+        "[2026-12-02 04:00:00] server_args=ServerArgs(model_path='/m', tp_size=16, nnodes=2)\n"
+        "[2026-12-02 04:00:20 TP0] Load weight begin. avail mem=78.50 GB\n"
+        "[2026-12-02 04:04:00] The server is fired up and ready to roll!\n"
+    )
+    looked = sglscout(home, "verify", case["id"], "--bundle", str(newer), "--json")
+    rows = {row["what"]: row["outcome"] for row in looked.document["expectations"]}
+    assert [rows[row["what"]] for row in case["expected"]] == ["met", "met", "met"]

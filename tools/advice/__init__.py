@@ -9,6 +9,7 @@ from tools.advice.change import Change, Checked, Problem, Refusal, Valid
 from tools.advice.check import check, options_after
 from tools.advice.command import Flag
 from tools.advice.errors import LaunchUnreadable
+from tools.advice.expected import expected_after
 from tools.advice.launch import Form, Launch, parse_launch
 from tools.advice.patch import Patch, patch, word_diff
 from tools.advice.shown import launch_from, launch_in
@@ -34,6 +35,7 @@ __all__ = [
     "Valid",
     "Verified",
     "check",
+    "expected_after",
     "launch_from",
     "launch_in",
     "options_after",

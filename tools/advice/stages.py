@@ -8,15 +8,13 @@ from typing import Any
 
 from tools.advice import values
 from tools.advice.change import Change
+from tools.advice.expected import about_version
 from tools.advice.patch import Patch
 from transcripts.facts import Facts
 
-ROLL_BACK_WHEN = (
-    "the server is not ready within twice the longest load seen",
-    "out of memory on a GPU or of the host",
-    "an expectation of the boot log is not met",
-    "a watched measure turns worse",
-)
+_NOT_READY = "the server is not ready within twice the longest load seen"
+_OUT_OF_MEMORY = "out of memory on a GPU or of the host"
+_NOT_AS_EXPECTED = "an expectation of the boot log is not met"
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,14 +154,15 @@ def plan_after(
     stages: list[Stage] = []
     doubtful = tuple(change for change in wanted if not change.confirmed)
     if doubtful:
-        looks = tuple(dict.fromkeys(f"# {change.flag}: {change.confirm_by}" for change in doubtful))
-        stages.append(Stage("Confirm first what the evidence does not", False, doubtful, looks))
+        stages.append(Stage("Confirm first what the evidence does not", False, doubtful, _looks(doubtful)))
     at_once = tuple(change for change in wanted if not needs_restart(change))
     if at_once:
         stages.append(_at_once(at_once, facts))
     restarted = tuple(change for change in wanted if needs_restart(change) and change.kind != "upgrade")
+    upgrades = tuple(change for change in wanted if change.kind == "upgrade")
     cost = restart_cost(facts, restarted).text()
     if restarted:
+        shown = [row for row in expected if not (upgrades and about_version(row))]
         stages.append(
             Stage(
                 "Restart once with every change of the command, at a quiet time",
@@ -171,24 +170,43 @@ def plan_after(
                 restarted,
                 patch.commands if patch is not None else (),
                 cost,
-                _boot_first(expected),
+                _boot_first(shown),
                 tuple(verify),
                 patch.rollback if patch is not None else (),
-                ROLL_BACK_WHEN,
+                _roll_back_when(shown),
             )
         )
-    upgrades = tuple(change for change in wanted if change.kind == "upgrade")
     if upgrades:
-        shown = () if restarted else tuple(expected)
+        shown = [row for row in expected if not restarted or about_version(row)]
         note = tuple(
             f"# install sglang {change.to or 'of a version with the fix'} beside this one" for change in upgrades
         )
         stages.append(
             Stage(
-                "Upgrade, in a start of its own", True, upgrades, note, cost, shown, tuple(verify), (), ROLL_BACK_WHEN
+                "Upgrade, in a start of its own",
+                True,
+                upgrades,
+                note,
+                cost,
+                tuple(shown),
+                tuple(verify),
+                rollback_when=_roll_back_when(shown),
             )
         )
     return tuple(stages)
+
+
+def _looks(doubtful: Sequence[Change]) -> tuple[str, ...]:
+    """Each look once, with the changes that it would confirm."""
+    confirmed: dict[str, list[str]] = {}
+    for change in doubtful:
+        confirmed.setdefault(change.confirm_by, []).append(change.flag)
+    return tuple(f"# {', '.join(dict.fromkeys(flags))}: {look}" for look, flags in confirmed.items())
+
+
+def _roll_back_when(expected: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Beside what is watched: what a start that went wrong shows."""
+    return (_NOT_READY, _OUT_OF_MEMORY, *((_NOT_AS_EXPECTED,) if expected else ()))
 
 
 def _at_once(changes: tuple[Change, ...], facts: Facts) -> Stage:

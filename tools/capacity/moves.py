@@ -101,10 +101,11 @@ class Moves:
         capability = self._server.facts.text("compute_capability").split(".")
         parts = tuple(int(part) for part in capability if part.isdigit())
         dtype = "fp8_e5m2" if parts and parts < _NATIVE_FP8 else "fp8_e4m3"
-        risk = "quality: compare answers on your own prompts"
-        if isinstance(self._server.shape and self._server.shape.full, Latent):
-            risk += "; the attention backend must take FP8 MLA on this GPU"
-        risk += "; without scales in the checkpoint they are 1.0"
+        cache = "MLA cache" if isinstance(self._server.shape and self._server.shape.full, Latent) else "cache"
+        risk = (
+            f"not known whether the attention backend takes an FP8 {cache} on this GPU; quality: compare answers on "
+            "your own prompts; without scales in the checkpoint they are 1.0"
+        )
         return [
             Move(
                 "FP8 KV cache",

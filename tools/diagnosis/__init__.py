@@ -4,6 +4,8 @@ One entry per cause stands in `families`; `weighing` sums it up; `claims` tests 
 reads text, a host or a source tree: parsers make facts, researchers search for the anchors of `questions`.
 """
 
+from dataclasses import replace
+
 from tools.diagnosis.claims import claims
 from tools.diagnosis.failed import Failed, failed
 from tools.diagnosis.families import ENTRIES
@@ -23,6 +25,7 @@ from tools.diagnosis.model import (
 )
 from tools.diagnosis.questions import FIELDS, questions, research_question
 from tools.diagnosis.view import View
+from tools.diagnosis.watches import of_family
 from tools.diagnosis.weighing import family, weigh
 from transcripts.facts import Facts
 
@@ -33,7 +36,10 @@ LABELS = tuple(_BY_LABEL)
 def actions(label: str, facts: Facts) -> Actions:
     """What to do about a cause, with values from these facts; empty for a label that is not in the taxonomy."""
     entry = _BY_LABEL.get(label)
-    return entry.act(View(facts)) if entry is not None else Actions()
+    if entry is None:
+        return Actions()
+    found = entry.act(View(facts))
+    return replace(found, verify=found.verify or of_family(label)) if found.changes else found
 
 
 __all__ = [

@@ -178,7 +178,7 @@ def plan(
     never: Sequence[Forbidden] = (),
     alternatives: Sequence[tuple[str, str]] = (),
     expected: Sequence[tuple[str, str]] = (),
-    verify: Sequence[tuple[str, int, str, str]] = (),
+    verify: Sequence[Watch] = (),
     notes: Sequence[str] = (),
 ) -> Actions:
     """Actions from plain tuples, four changes at most; what would set the value in force changes nothing and is out."""
@@ -188,7 +188,7 @@ def plan(
         tuple(MustNot(*one) for one in never),
         tuple(alternatives),
         tuple(Expectation(*one) for one in expected),
-        tuple(Watch(*one) for one in verify),
+        tuple(verify),
         tuple(notes),
     )
 

@@ -147,7 +147,8 @@ def verification(document: Json) -> Iterator[Block]:
             for each in document["verify"]
         )
         yield Table("What to watch", ("measure", "for", "better", "worse"), watched)
-    yield Paragraph(f"After that, compare with the host: {document['ids']['verify']}")
+    if document["ids"]["verify"]:
+        yield Paragraph(f"After that, compare with the host: {document['ids']['verify']}")
     if document["verified"]:
         yield _looked_again(document["verified"])
     if document["since"]:
@@ -179,7 +180,7 @@ def _looked_again(rows: list[Json]) -> Table:
 def follow_ups(document: Json) -> Iterator[Block]:
     """Actions, each with its check; an owner is named by the team, never here."""
     rows: list[tuple[str | Paragraph, ...]] = [
-        (change_told(each), "", document["ids"]["verify"]) for each in document["changes"]
+        (change_told(each), "", document["ids"]["verify"] or "the complaint is gone") for each in document["changes"]
     ]
     for text in still_asked(document):
         what, _, look = text.partition("Look: ")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tools.diagnosis import watches
 from tools.diagnosis.changes import (
     FRACTION,
     HICACHE_FOR_RUNNING,
@@ -50,10 +51,7 @@ def grow_pool(view: View) -> Actions:
             ("more GPUs or a smaller checkpoint", "when no lever above is left"),
         ),
         expected=((_larger_pool(view, chosen, fitting), "ready line of the log"),),
-        verify=(
-            ("token usage, p95", 900, "below 0.92", "retractions as before"),
-            ("retractions per hour", 3600, "none", "any"),
-        ),
+        verify=(watches.USAGE, watches.retractions(view.number("retractions"))),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tools.diagnosis import watches
 from tools.diagnosis.changes import (
     HICACHE_FOR_RUNNING,
     plan,
@@ -110,11 +111,13 @@ def _raise_slots(view: View) -> Actions:
         ),
         alternatives=(_NO_DRAFT,) if view.speculative and limit_typed(view) is None else (),
         expected=((f"max_running_requests={to}", "ready line of the log"),),
-        verify=(
-            ("running requests, p95", 900, "above the old limit", "any retraction in ten minutes"),
-            ("token usage, p95", 900, "below 0.92", "0.97 or more"),
-        ),
+        verify=(watches.RETRACTIONS_SOON, watches.running(_limit_seen(view)), watches.USAGE),
     )
+
+
+def _limit_seen(view: View) -> float:
+    """The limit as the log prints it, for one scheduler."""
+    return view.number("spec_default_reset") or view.number("running_limit") or 48
 
 
 def _wanted_running(view: View) -> tuple[int, str]:

@@ -33,6 +33,7 @@ from tools.diagnosis.view import View
 
 
 def _raise_state(view: View) -> Actions:
+    capped = view.number("state_cap") or view.number("running_limit")
     slots, limit = (
         view.number("state_slots") or view.value("--max-mamba-cache-size"),
         view.number("state_cap") or view.number("running_limit"),
@@ -77,7 +78,7 @@ def _raise_state(view: View) -> Actions:
             ("--mamba-ssm-dtype bfloat16", "halves a slot; check quality"),
             ("--max-running-requests near the real load", "where the state pool is sized from it"),
         ),
-        expected=(("a higher cap in the line about the state cache", "boot log"),),
+        expected=((f"max_running_requests above {capped:g}", "ready line of the log"),) if capped else (),
     )
 
 

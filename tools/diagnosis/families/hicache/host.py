@@ -19,7 +19,7 @@ from tools.diagnosis.clues import (
     symptom,
 )
 from tools.diagnosis.conditions import KILLED
-from tools.diagnosis.families.hicache.smaller import less_host, pool_that_fits
+from tools.diagnosis.families.hicache.smaller import less_host, pool_that_fits, pools_within
 from tools.diagnosis.families.hicache.tier import FROM_HOST, KEEP_FRACTION, ON, STORE
 from tools.diagnosis.host_memory import limit_binds, little_of_the_host, others_die, ranks_with_pools, room_for_pools
 from tools.diagnosis.measured import (
@@ -140,7 +140,7 @@ def _fewer_host(view: View) -> Actions:
             ("--hicache-size instead of a ratio", "an absolute size does not follow the GPU pool"),
             *((("a smaller GPU pool and the smallest ratio", smaller),) if off and smaller else ()),
         ),
-        expected=() if off else (("the printed host memory x ranks below the free memory", "boot log"),),
+        expected=() if off else pools_within(view),
         notes=(
             (
                 "SGLang sizes per rank and, before 0.5.23, checks each rank "

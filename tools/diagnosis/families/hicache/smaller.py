@@ -29,6 +29,12 @@ def pool_that_fits(view: View) -> int | None:
     return fit if 0 < fit < tokens else None
 
 
+def pools_within(view: View) -> tuple[tuple[str, str], ...]:
+    """What the next start may print of all ranks' pools together; nothing where the host's room is not known."""
+    room = _room_gb(view)
+    return () if room is None else ((f"host memory in all at most {room:.0f} GB", "`Allocating` lines of the ranks"),)
+
+
 def _smaller_size(view: View, size: float, why: str) -> Proposal:
     ranks, room = ranks_with_pools(view), _room_gb(view)
     why = f"{why}; the size is per rank, decimal GB"

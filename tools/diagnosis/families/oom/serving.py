@@ -81,7 +81,6 @@ def _activations(view: View) -> Actions:
             ("--max-total-tokens below the pool", "caps the pool in tokens instead of a share"),
             ("fewer captured graphs", "they live in the same rest"),
         ),
-        verify=(("free GPU memory during the longest prompt", 900, "above 1 GiB", "another failed allocation"),),
     )
 
 

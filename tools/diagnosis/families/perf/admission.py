@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tools.diagnosis import watches
 from tools.diagnosis.changes import (
     HIGHER_FRACTION,
     plan,
@@ -91,7 +92,7 @@ def _admit_more(view: View) -> Actions:
             ("raise", "--max-running-requests", "the limit is not reached"),
         ),
         alternatives=(("max_tokens set by clients", "an unset one reserves the most"),),
-        verify=(("token usage, p95", 900, "between 0.8 and 0.92", "retractions every minute"),),
+        verify=(watches.USAGE, watches.RETRACTIONS_SOON, watches.QUEUE),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tools.diagnosis import watches
 from tools.diagnosis.changes import (
     HICACHE_FOR_RUNNING,
     HIGHER_FRACTION,
@@ -68,7 +69,7 @@ def _capture_again(view: View) -> Actions:
     return plan(
         *(step(view, "remove", name, None, why) for name in _graphs_off(view)),
         never=(HIGHER_FRACTION, HICACHE_FOR_RUNNING),
-        verify=(("share of decode lines with cuda graph: True", 900, "above 0.95", "below 0.5"),),
+        verify=(watches.GRAPHS,),
         notes=("Capturing takes GPU memory at the start; where it was switched off for that, capture fewer sizes.",),
     )
 
@@ -95,7 +96,7 @@ def _capture_more(view: View) -> Actions:
             ("lower", "--mem-fraction-static", "memory is not short"),
             HICACHE_FOR_RUNNING,
         ),
-        verify=(("share of decode lines with cuda graph: True", 900, "above 0.95", "below 0.5"),),
+        verify=(watches.GRAPHS,),
     )
 
 
@@ -153,10 +154,7 @@ def _decode_turns(view: View) -> Actions:
             ("prefill/decode disaggregation", "decode never waits for prefill"),
             ("--enable-mixed-chunk", "without speculative decoding"),
         ),
-        verify=(
-            ("inter-token latency, p95", 900, "lower", "higher"),
-            ("time to first token, p95", 900, "no worse than a tenth", "doubled"),
-        ),
+        verify=(watches.DECODE, watches.FIRST_TOKEN_KEPT),
     )
 
 
@@ -174,7 +172,7 @@ def _shorter_interval(view: View) -> Actions:
             ("raise", steps, "prefill would wait longer"),
             HIGHER_FRACTION,
         ),
-        verify=(("time to first token, p95", 900, "lower", "inter-token latency doubled"),),
+        verify=(watches.FIRST_TOKEN, watches.DECODE_KEPT),
     )
 
 
