@@ -15,15 +15,14 @@ from tools.source.catalogue import FlagCatalogue
 from tools.source.folding import Folder
 from tools.source.modules import ClassRef, FunctionRef, Module, Modules, Scope
 from tools.source.operations import Unfoldable
-from tools.source.reading import Reading
 from tools.source.rule import Rule
 from tools.source.rule_scan import Scanner
 from tools.source.rules import Family, lines_of, names_of
-from tools.source.syntax import Function, arguments, by_name, dotted, inside
+from tools.source.syntax import Function, arguments, by_name, calls_in, dotted, inside
 
-FILES_LIMIT: Final = 60
 BASES_LIMIT: Final = 4
 HOPS_LIMIT: Final = 3
+NO_FLAGS: Final[frozenset[str]] = frozenset()
 Flags = dict[str, set[str]]  # flags by the name that carries their values
 Handed = dict[int | str, set[str]]  # the same by the place or keyword of an argument
 
@@ -37,39 +36,55 @@ class Follower:
         self._names = names_of(catalogue)
         self._family = family
         self._found: list[Rule] = []
-        self._been: dict[tuple[int, str], Flags] = {}
+        self._been: dict[tuple[str, int, str], Flags] = {}
 
     def rules(self, paths: Iterable[str]) -> list[Rule]:
-        """Rules in files that read the family, the likeliest first, and in what its values are handed to."""
-        modules = [each for path in list(paths)[:FILES_LIMIT] if (each := self._modules.by_path(path)) is not None]
-        kept = self._kept_for_mixins(modules)
-        for module in modules:
-            scanner = self._scanner(module)
-            found = scanner.scan(module.tree, kept.get(module.path, {}))
-            self._found += [rule for rule in found if not self._family.all.isdisjoint(rule.flags)]
-            self._flows(module, scanner)
-        return self._found
+        """Rules in files that read the family, and in what its values are handed to; each file is let go again."""
+        kept: dict[str, Flags] = {}
+        for path in paths:
+            module = self._modules.once(path)
+            if module is not None:
+                copied = self._read(module, {})
+                for owner, filled in self._filled_for_mixins(module, copied).items():
+                    kept[owner] = kept.get(owner, {}) | filled
+        for path, filled in kept.items():
+            module = self._modules.once(path)
+            if module is not None:
+                self._read(module, filled)
+        return list({(rule.path, rule.line, rule.kind, rule.sets): rule for rule in self._found}.values())
 
-    def _kept_for_mixins(self, modules: list[Module]) -> dict[str, Flags]:
-        """By the path of a file: attributes that its classes read and that a class made of them fills elsewhere."""
+    def _read(self, module: Module, kept: Flags) -> Flags:
+        """The rules of a file and of what it hands the family's values to; `kept`: flags by attributes of its objects
+        that other files fill. Returns these with those that the file fills itself.
+        """
+        scanner = self._scanner(module, self._family.all)
+        found = scanner.scan(module.tree, kept)
+        self._found += [rule for rule in found if not self._family.all.isdisjoint(rule.flags)]
+        self._flows(module, scanner)
+        return scanner.copied
+
+    def _filled_for_mixins(self, module: Module, copied: Flags) -> dict[str, Flags]:
+        """By the path of a file: attributes that its classes read and that a class made of them fills here."""
         found: dict[str, Flags] = {}
-        for module in modules:
-            copied = Reading(self._names, outside=True).copied(module.tree)
-            bases = [base for node in module.tree.body if isinstance(node, ast.ClassDef) for base in node.bases]
-            for base in bases if copied else ():
-                owner = self._folded(base, module)
-                if isinstance(owner, ClassRef) and owner.module is not module:
-                    found[owner.module.path] = found.get(owner.module.path, {}) | copied
+        copied = {name: flags for name, flags in copied.items() if not self._family.all.isdisjoint(flags)}
+        bases = [base for node in module.tree.body if isinstance(node, ast.ClassDef) for base in node.bases]
+        for base in bases if copied else ():
+            owner = self._folded(base, module)
+            if isinstance(owner, ClassRef) and owner.module.path != module.path:
+                found[owner.module.path] = found.get(owner.module.path, {}) | copied
         return found
 
-    def _scanner(self, module: Module) -> Scanner:
-        return Scanner(module.path, lines_of(self._modules, module.path), self._names, outside=True)
+    def _scanner(self, module: Module, concerned: frozenset[str] = NO_FLAGS) -> Scanner:
+        lines = lines_of(self._modules, module.path)
+        return Scanner(module.path, lines, self._names, outside=True, concerned=concerned)
 
     def _flows(self, module: Module, scanner: Scanner) -> None:
         """Follow the values that a file hands on."""
-        chosen = _chosen_in(module.tree)
         for function, owner in _functions_of(module):
+            if not scanner.concerns(function):
+                continue
             scanner.reading.enter(function, own=False)
+            chosen = _chosen_in(function)
             for call in _calls_in(function):
                 handed = {
                     place: flags
@@ -78,7 +93,7 @@ class Follower:
                     and (flags := scanner.reading.flags_in(value, scanner.copied) & self._family.all)
                 }
                 if handed:
-                    for callee in chosen.get(id(call), [call.func]):
+                    for callee in chosen.get(dotted(call.func)) or [call.func]:
                         self._into(callee, handed, module, owner)
 
     def _into(
@@ -101,7 +116,7 @@ class Follower:
         self, owner: ClassRef | None, target: FunctionRef, handed: Handed, depth: int, *, own: bool = False
     ) -> None:
         tainted = by_name(target.node, handed, bound=own)
-        if tainted and self._first_time(target.node, tainted):
+        if tainted and self._first_time(target.module.path, target.node, tainted):
             scanner = self._scanner(target.module)
             self._found += scanner.function(target.node, tainted)
             self._onward(target.node, tainted | scanner.carried, target.module, owner, depth)
@@ -117,7 +132,7 @@ class Follower:
         tainted = by_name(constructor, handed, bound=True)
         if not tainted or depth > HOPS_LIMIT:
             return {}
-        key = _key(constructor, tainted)
+        key = _key(owner.module.path, constructor, tainted)
         if key not in self._been:
             self._been[key] = {}
             above, base = _super_call(constructor), self._base(owner)
@@ -138,7 +153,7 @@ class Follower:
             if found is not None:
                 where, method = found
                 local = attributes | by_name(method.node, handed, bound=True)
-                if local and self._first_time(method.node, local):
+                if local and self._first_time(method.module.path, method.node, local):
                     scanner = self._scanner(method.module)
                     self._found += scanner.function(method.node, local)
                     self._onward(method.node, local, method.module, where, depth)
@@ -150,8 +165,8 @@ class Follower:
             if onward:
                 self._into(call.func, onward, module, owner, depth + 1)
 
-    def _first_time(self, function: Function, tainted: Flags) -> bool:
-        key = _key(function, tainted)
+    def _first_time(self, path: str, function: Function, tainted: Flags) -> bool:
+        key = _key(path, function, tainted)
         new = key not in self._been
         self._been.setdefault(key, {})
         return new
@@ -194,8 +209,8 @@ class Follower:
         return found if isinstance(found, ClassRef | FunctionRef) else None
 
 
-def _key(function: Function, tainted: Flags) -> tuple[int, str]:
-    return id(function), repr(sorted((name, sorted(flags)) for name, flags in tainted.items()))
+def _key(path: str, function: Function, tainted: Flags) -> tuple[str, int, str]:
+    return path, function.lineno, repr(sorted((name, sorted(flags)) for name, flags in tainted.items()))
 
 
 def _own(owner: ClassRef, name: str) -> Function | None:
@@ -222,26 +237,21 @@ def _methods_called(function: Function, tainted: Flags) -> dict[str, Handed]:
 
 
 def _super_call(constructor: ast.FunctionDef) -> ast.Call | None:
-    for call in inside(constructor).calls:
+    for call in calls_in(constructor):
         match call.func:
             case ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr="__init__"):
                 return call
     return None
 
 
-def _chosen_in(tree: ast.Module) -> dict[int, list[ast.expr]]:
-    """By the id of a call of a local name: the classes that its function gives that name, `cls = A if x else B`."""
-    found: dict[int, list[ast.expr]] = {}
-    for function in inside(tree).functions:
-        given: dict[str, list[ast.expr]] = {}
-        for node in inside(function).assigned:
-            match node:
-                case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                    values = [value.body, value.orelse] if isinstance(value, ast.IfExp) else [value]
-                    given.setdefault(name, []).extend(each for each in values if isinstance(each, ast.Name))
-        for call in inside(function).calls if given else ():
-            if isinstance(call.func, ast.Name) and given.get(call.func.id):
-                found[id(call)] = given[call.func.id]
+def _chosen_in(function: Function) -> dict[str, list[ast.expr]]:
+    """By a local name: the classes that a function gives it, `cls = A if x else B`."""
+    found: dict[str, list[ast.expr]] = {}
+    for node in inside(function).assigned:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                values = [value.body, value.orelse] if isinstance(value, ast.IfExp) else [value]
+                found.setdefault(name, []).extend(each for each in values if isinstance(each, ast.Name))
     return found
 
 
@@ -256,7 +266,7 @@ def _functions_of(module: Module) -> Iterator[tuple[Function, ClassRef | None]]:
 
 def _calls_in(function: Function) -> list[ast.Call]:
     """Calls of a function's body, those of its base class's constructor apart."""
-    found = inside(function).calls
+    found = calls_in(function)
     return [call for call in found if not (isinstance(call.func, ast.Attribute) and call.func.attr == "__init__")]
 
 

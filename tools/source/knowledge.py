@@ -11,7 +11,6 @@ import json
 import re
 import tempfile
 import threading
-from collections import Counter
 from dataclasses import astuple, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,16 +19,16 @@ from typing import Any, Final
 from tools.source import search as searching
 from tools.source.catalogue import FlagCatalogue, dump, load
 from tools.source.following import Follower
-from tools.source.modules import Modules
+from tools.source.modules import Modules, uncollected
 from tools.source.parser_reader import read_flags
-from tools.source.reading import GROUPS, RECORDS
+from tools.source.reading import GROUPS
 from tools.source.rule import Rule
 from tools.source.rules import HANDLERS, Family, about, family_of, read_under, readers, scan_handlers
 from tools.source.search import Hit
 from tools.source.spelled import spelled
 from tools.source.store import Placed
 
-FORMAT: Final = 20
+FORMAT: Final = 21
 READERS_SHOWN: Final = 8
 HANDLERS_SHOWN: Final = 10
 SECONDS: Final = 20.0
@@ -95,23 +94,11 @@ class Knowledge:
             path = self._placed.folder / f"rules-{FORMAT}" / f"{flag.dest}.json"
             elsewhere = _rules_in(_text(path))
             if elsewhere is None:
-                follower = Follower(self._modules, self.catalogue(), family)
-                elsewhere = follower.rules(self._likeliest(family))
+                paths = self._outside(sorted(family.all))
+                with uncollected():
+                    elsewhere = Follower(Modules(self._placed.root), self.catalogue(), family).rules(paths)
                 _keep(path, _rules_text(elsewhere))
             return about(family, self.handlers(), elsewhere)
-
-    def _likeliest(self, family: Family) -> list[str]:
-        """Files outside the handlers that read a family: those that ask the record for the flag itself first, then
-        those that ask it for another of the family; those that only name an attribute so after them.
-        """
-        records = "|".join(sorted(RECORDS))
-        own, any_of = (re.compile(rf"\b(?:{records})\.(?:{'|'.join(each)})\b") for each in ([family.flag], family.all))
-        weight: Counter[str] = Counter()
-        for hit in self._naming(sorted(family.all)):
-            weight[hit.path] += 10_000 * bool(own.search(hit.text)) + 100 * bool(any_of.search(hit.text)) + 1
-        return sorted(
-            (path for path in weight if not path.startswith(HANDLERS)), key=lambda path: (-weight[path], path)
-        )
 
     def _outside(self, names: list[str]) -> list[str]:
         """Files of the server that name one of these as an attribute and are no handlers."""

@@ -10,7 +10,7 @@ import ast
 import re
 from typing import Final
 
-from tools.source.syntax import Function, dotted, inside
+from tools.source.syntax import Function, dotted, inside, walk
 
 RECORDS: Final = frozenset({"server_args", "args", "cfg", "sa", "serverargs", "self_args", "params"})
 VIEWS: Final = ("view", "copy", "replace", "_resolved")
@@ -90,7 +90,7 @@ class Reading:
     def flags_in(self, node: ast.AST, local: dict[str, set[str]]) -> set[str]:
         """The destinations that an expression depends on, through local names as well."""
         found: set[str] = set()
-        for each in ast.walk(node):
+        for each in walk(node):
             name = self.flag(each)
             if name is None:
                 name = _of_group(each)

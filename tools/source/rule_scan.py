@@ -7,12 +7,14 @@ One walk over each function of a file. A condition is kept as text in which a fl
 from __future__ import annotations
 
 import ast
+import re
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
-from tools.source.reading import RECORDS, Reading
+from tools.source.reading import GROUPS, RECORDS, Reading
 from tools.source.rule import CallSite, Kind, Rule, joined
 from tools.source.syntax import (
     Function,
@@ -71,7 +73,8 @@ class Scanner:
 
     `outside` tells that the file is no handler: objects there keep a flag's value under its own name
     (`self.page_size`, `self.model_runner.page_size`), and what they make of it is a rule too. `handed`: by the name of
-    a function, the flags whose values it is called with.
+    a function, the flags whose values it is called with. `concerned`: pass over functions that name none of these
+    flags, nor what keeps their values; empty for no flag in particular.
     """
 
     def __init__(
@@ -83,12 +86,15 @@ class Scanner:
         *,
         outside: bool = False,
         handed: Mapping[str, Mapping[int | str, set[str]]] = MappingProxyType({}),
+        concerned: frozenset[str] = frozenset(),
     ) -> None:
         self.path = path
         self.outside = outside
         self.copied: dict[str, set[str]] = {}
         self.lines = lines
         self.names = names
+        self._concerned = concerned
+        self._named_at: list[int] = []
         self.record_class = record_class
         self._handed = handed
         self.reading = Reading(names, outside=outside)
@@ -103,12 +109,35 @@ class Scanner:
         """
         if self.outside:
             self.copied = {**kept, **self.reading.copied(tree)}
+        if self._concerned:
+            self._named_at = self._lines_naming(self._concerned)
         for node in tree.body:
             match node:
                 case ast.Assign(targets=[ast.Name(id=name)], value=value) if name.isupper():
                     self._constants[name] = value
             self._definition(node, own=False)
         return sorted(self.rules, key=lambda rule: rule.line)
+
+    def concerns(self, function: Function) -> bool:
+        """Whether a function names a flag that is asked for, or what keeps its value."""
+        after = bisect_left(self._named_at, function.lineno)
+        return not self._concerned or (
+            after < len(self._named_at) and self._named_at[after] <= (function.end_lineno or function.lineno)
+        )
+
+    def _lines_naming(self, flags: frozenset[str]) -> list[int]:
+        """The lines that name one of these flags, an attribute that keeps its value, or a size that follows from it."""
+        words = {*flags, *(flag.replace("_", "-") for flag in flags)}
+        words |= {name.rpartition(".")[2] for name, kept in self.copied.items() if not flags.isdisjoint(kept)}
+        words |= {name for name, follows in GROUPS.items() if follows in flags}
+        named = re.compile(rf"\b(?:{'|'.join(sorted(map(re.escape, words)))})\b")
+        found: list[int] = []
+        text = "\n".join(self.lines)
+        number, counted = 1, 0
+        for match in named.finditer(text):
+            number, counted = number + text.count("\n", counted, match.start()), match.start()
+            found.append(number)
+        return found
 
     def function(self, node: Function, tainted: dict[str, set[str]]) -> list[Rule]:
         """The rules of one function whose parameters carry the values of flags.
@@ -126,7 +155,7 @@ class Scanner:
         if isinstance(node, ast.ClassDef):
             for inner in node.body:
                 self._definition(inner, own=node.name == self.record_class, bound=True)
-        elif isinstance(node, Function):
+        elif isinstance(node, Function) and self.concerns(node):
             self.reading.enter(node, own=own)
             if any("register" in dotted(callee_of(each)) for each in node.decorator_list):
                 self.calls.append(CallSite(node.name, "__registry__", (), ()))

@@ -16,7 +16,7 @@ from tools.source.modules import Module, Modules
 from tools.source.reading import Reading
 from tools.source.rule import CallSite, Rule, reached
 from tools.source.rule_scan import Scanner
-from tools.source.syntax import arguments, dotted, inside
+from tools.source.syntax import arguments, calls_in, dotted, inside
 
 HANDLERS: Final = ("srt/server_args.py", "srt/arg_groups/")
 PLAIN_WORDS: Final = frozenset(
@@ -86,7 +86,7 @@ def _handed_in(handlers: list[Module], names: frozenset[str]) -> dict[str, dict[
         for function in inside(module.tree).functions:
             first = function.args.args[:1]
             reading.enter(function, own=bool(first) and first[0].arg == "self")
-            for call in inside(function).calls:
+            for call in calls_in(function):
                 for place, value in arguments(call):
                     flag = reading.flag(value)
                     name = dotted(call.func).rpartition(".")[2]

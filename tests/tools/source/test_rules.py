@@ -8,6 +8,9 @@ import pytest
 
 from tests.tools.source.trees import VERSIONS, tree
 from tools.source import Source, obtain
+from tools.source.following import Follower
+from tools.source.modules import Modules
+from tools.source.rule_scan import Scanner
 
 # kind, words that condition, terms and effect together must hold, file
 HICACHE = (
@@ -73,9 +76,34 @@ def test_a_value_is_known_however_it_is_asked_for_or_handed_on(
     assert tree(version).check_citation(found.path, found.line, found.quote)
 
 
-def test_files_that_ask_the_record_for_a_flag_are_read_however_many_name_such_an_attribute() -> None:
-    rules = tree("0.5.23").rules("tp-size")
-    assert any(rule.path.startswith("srt/model_executor/") and "tp_size" in rule.flags for rule in rules)
+@pytest.mark.parametrize(
+    ("flag", "words", "path"),
+    [
+        ("tp-size", "MNNVL CuTe DSL fusion supports tp_size", "layers/flashinfer_mnnvl_cutedsl"),
+        ("tp-size", "LoRA with DP attention requires", "lora/lora_manager"),
+        ("page-size", "requires a positive chunked_prefill_size", "disaggregation/prefill"),
+        (
+            "page-size",
+            "Native NVFP4 requires page_size divisible by 4",
+            "layers/quantization/fp4_kv_cache_quant_method",
+        ),
+    ],
+)
+def test_every_file_that_names_a_flag_is_read_however_many_there_are(flag: str, words: str, path: str) -> None:
+    assert [rule for rule in tree("0.5.23").rules(flag) if rule.path == f"srt/{path}.py" and words in rule.effect]
+
+
+def test_passing_over_functions_that_do_not_name_a_flag_loses_none_of_its_rules(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source = tree("0.5.9")
+    family = source.family("kv-cache-dtype")
+    paths = source.files(path="srt/mem_cache") + source.files(path="srt/model_executor")
+    found = Follower(Modules(source.root), source.catalogue(), family).rules(paths)
+    monkeypatch.setattr(Scanner, "concerns", lambda _self, _function: True)
+    every = Follower(Modules(source.root), source.catalogue(), family).rules(paths)
+    assert found
+    assert {rule.at for rule in found} == {rule.at for rule in every}
 
 
 @pytest.mark.parametrize("version", ["0.5.9", "0.5.16", "0.5.23"])
