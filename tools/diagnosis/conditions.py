@@ -115,6 +115,18 @@ def rejected_input(view: View) -> Seen | None:
     return Seen(f"{asked:g} tokens refused at {limit:g}", view.sources("rejected_input_tokens", "input_limit_tokens"))
 
 
+def over_context(view: View) -> Seen | None:
+    """An input was refused for the model's context length, before the pool was asked.
+
+    sglang 0.5.9 srt/managers/tokenizer_manager.py, _validate_one_request.
+    """
+    asked, context = view.number("rejected_input_tokens"), view.number("context_len")
+    if asked is None or context is None or "input_limit_tokens" in view.facts or asked < context:
+        return None
+    text = f"{asked:g} tokens refused at a context of {context:g}"
+    return Seen(text, view.sources("rejected_input_tokens", "context_len"))
+
+
 def context_over_pool(view: View) -> Seen | None:
     scope = "full" if view.facts.get("kv_pool", "full") else ""
     pool, context = view.number("kv_pool", scope), view.number("context_len") or view.value("--context-length")
@@ -146,10 +158,16 @@ def fills_chunk(view: View) -> Seen | None:
 
 
 def state_outweighs_kv(view: View) -> Seen | None:
-    """Recurrent state was given more than twice the memory of KV, with many slots for each request allowed."""
+    """Recurrent state was given more than twice the memory of KV, with many slots for each request allowed.
+
+    The limit is lowered to what the slots carry (sglang 0.5.9 model_runner_kv_cache_mixin.py), so that few slots a
+    request tell nothing where KV is left next to nothing.
+    """
     state, kv = view.number("state_pool_gib"), view.number("kv_pool_gib")
     slots, limit = view.number("state_slots"), view.number("running_limit")
-    if state is None or not kv or state < 2 * kv or (slots and limit and slots < 16 * limit):
+    if state is None or not kv or state < 2 * kv:
+        return None
+    if state < 8 * kv and slots and limit and slots < 16 * limit:
         return None
     return Seen(f"{state:g} GiB of state, {kv:g} GiB of KV", view.sources("state_pool_gib", "kv_pool_gib"))
 

@@ -1,8 +1,8 @@
 """Which tool-call and reasoning parser belongs to which family of models.
 
 A word of the model's name is looked for, the longest first; names are those of the registries
-(sglang 0.5.9 srt/function_call/function_call_parser.py, srt/parser/reasoning_parser.py). Only an action's value is
-taken from here, never a verdict.
+(sglang 0.5.9 srt/function_call/function_call_parser.py, srt/parser/reasoning_parser.py). A name gives an
+action its value, and no verdict by itself.
 """
 
 from __future__ import annotations

@@ -4,7 +4,19 @@ An entry holds small functions of facts, never of text, and what to do with valu
 or a model's name. Adding a cause is adding one entry and its test.
 """
 
-from tools.diagnosis.families import cache, capacity, config, engine, hicache, host, oom, perf, retraction, version
+from tools.diagnosis.families import (
+    cache,
+    capacity,
+    config,
+    engine,
+    hicache,
+    host,
+    oom,
+    parsers,
+    perf,
+    retraction,
+    version,
+)
 
 ENTRIES = (
     *oom.ENTRIES,
@@ -16,5 +28,6 @@ ENTRIES = (
     *retraction.ENTRIES,
     *host.ENTRIES,
     *config.ENTRIES,
+    *parsers.ENTRIES,
     *version.ENTRIES,
 )

@@ -18,10 +18,9 @@ from tools.diagnosis.clues import (
     said,
     symptom,
 )
-from tools.diagnosis.conditions import OOM_ANYWHERE, REJECTED, known_foreign, known_rename, underscored
+from tools.diagnosis.conditions import OOM_ANYWHERE, REJECTED, known_foreign, known_rename, over_context, underscored
 from tools.diagnosis.foreign import changes_for_rejected, listed_choices, nearest_choice
 from tools.diagnosis.model import Actions, Proposal, Question
-from tools.diagnosis.parser_names import parser_for
 from tools.diagnosis.view import View
 
 
@@ -45,6 +44,12 @@ def _scaled_without_length(view: View) -> Seen | None:
     return Seen("rope scaling without --context-length", view.flag_sources("--json-model-override-args"))
 
 
+def _rounded_up(asked: float) -> int:
+    """Tokens for an input and an answer to it, in whole steps."""
+    return -int(-(asked + _ANSWER) // _STEP) * _STEP
+
+
+_ANSWER, _STEP = 2_048, 8_192  # tokens
 _TOO_LONG = either(fact("rejected_input_tokens"), said("input_too_long"), symptom("input_refused"))
 _SCALING = re.compile(r"(factor|original_max_position_embeddings)\W+(\d+(?:\.\d+)?)")
 
@@ -65,6 +70,13 @@ def _context_override(view: View) -> Actions:
         why = "the scaling is in force, and the server still takes the model's own length"
         length = step(view, "set", "--context-length", to or "factor x original length", why, unit="tokens")
         return plan(length, allow, never=(NOT_MEMORY[0],))
+    asked = view.number("rejected_input_tokens")
+    if asked and over_context(view):
+        why = "holds the input that was refused, and an answer; a model not trained or scaled for it writes nonsense"
+        length = step(view, "raise", "--context-length", _rounded_up(asked), why, unit="tokens")
+        return plan(
+            length, allow, never=(NOT_MEMORY[0],), alternatives=(("shorter inputs", "what the model was made for"),)
+        )
     return plan(
         allow,
         step(
@@ -136,6 +148,9 @@ def _named_in_refusal(view: View) -> list[Proposal]:
     """
     text = _said(view, "combination_refused")
     bare = text.replace("_", "-").lower()
+    if re.search(r"\btopk\b|-topk\b", bare) and (view.value("--speculative-eagle-topk") or 0) > 1:
+        why = "a chain of drafts in place of a tree goes with every backend and page size"
+        return [step(view, "lower", "--speculative-eagle-topk", 1, why)]
     named = [
         fact_
         for fact_ in view.facts.all("flag")
@@ -179,37 +194,6 @@ def _general_backend(view: View) -> Actions:
         never=(*NOT_MEMORY, ("set", "--kv-cache-dtype", "the kernel is missing whatever the type")),
         alternatives=(("a newer build", "with kernels for this GPU"),),
     )
-
-
-def _parser(view: View) -> Actions:
-    why = "content, reasoning or tool calls land in the wrong field with another one"
-    model = f"{view.facts.text('model_path')} {view.typed('--model-path')}"
-    changes = []
-    for name in _parsers_at_fault(view):
-        fit = parser_for(name, model) or "the parser made for this model family"
-        if fit == view.typed(name):
-            gone = "it is the one for this family, and still takes what is not its own; leave the text as it comes"
-            changes.append(step(view, "remove", name, None, gone))
-        else:
-            changes.append(step(view, "set", name, fit, why))
-    return plan(*changes, never=NOT_MEMORY)
-
-
-_REASONING, _TOOLS = "--reasoning-parser", "--tool-call-parser"
-
-
-def _parsers_at_fault(view: View) -> list[str]:
-    """The parser of the field that is wrong; where only one is set or the fields do not tell, that one."""
-    if view.has("symptom", "answer_in_reasoning") and not view.has("symptom", "call_in_content"):
-        return [_REASONING]
-    if view.has("symptom", "thoughts_in_content") and not view.has("symptom", "call_in_content"):
-        return [_REASONING]
-    if view.has("symptom", "call_in_content") and not view.has("symptom", "thoughts_in_content"):
-        return [_TOOLS]
-    typed = [name for name in (_TOOLS, _REASONING) if view.typed(name)]
-    if len(typed) == 1:
-        return typed
-    return [_TOOLS if view.has("symptom", "tool_calls") else _REASONING]
 
 
 def _nearest(view: View) -> Seen | None:
@@ -285,6 +269,7 @@ ENTRIES = (
             Clue(6, said("context_longer_than_model"), "the server refuses the longer context"),
             Clue(2, symptom("context_refused_at_start"), "a longer context is refused at start"),
             Clue(6, _scaled_without_length, "the model is scaled, and the length was left as it is"),
+            Clue(5, over_context, "the refusal names the context length, not the pool"),
         ),
         act=_context_override,
     ),
@@ -348,30 +333,5 @@ ENTRIES = (
         ),
         against=(Clue(2, either(said("cuda_oom"), fact("oom_request_gib")), "memory ran out"),),
         act=_general_backend,
-    ),
-    Entry(
-        "config.wrong_parser",
-        "The tool-call or reasoning parser is not the one for this model.",
-        for_=(
-            Clue(
-                4,
-                both(
-                    symptom("content_misplaced"),
-                    either(flag("--tool-call-parser"), flag("--reasoning-parser"), symptom("parser")),
-                ),
-                "text lands in the wrong field",
-            ),
-            Clue(3, symptom("content_misplaced"), "text lands in the wrong field"),
-            Clue(
-                3,
-                both(
-                    symptom("answer_in_reasoning", "thoughts_in_content", "call_in_content"),
-                    lacks(symptom("content_misplaced")),
-                ),
-                "a field holds what belongs into another",
-            ),
-            Clue(2, said("deprecated_parser"), "the parser's name has changed"),
-        ),
-        act=_parser,
     ),
 )

@@ -36,6 +36,7 @@ from tools.diagnosis.conditions import (
     WAITING,
     below_limit,
     context_over_pool,
+    over_context,
     pool_carries_no_more,
     rejected_input,
     state_outweighs_kv,
@@ -213,6 +214,7 @@ ENTRIES = (
         ),
         against=(
             Clue(5, state_outweighs_kv, "recurrent state was given the memory"),
+            Clue(4, over_context, "the context length refuses it, not the pool"),
             Clue(2, SWA, "the model splits its memory over two pools"),
             Clue(3, phase("prefill", "decode", "graph_capture"), "an allocation failed, nothing was refused"),
             Clue(4, _card_half_empty, "the card has room that the pool was not given"),

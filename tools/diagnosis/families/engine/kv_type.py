@@ -84,6 +84,7 @@ ENTRIES = (
                 "the output is wrong with an FP8 cache",
             ),
             Clue(5, said("fp8_refused"), "the type is refused"),
+            Clue(5, both(_FP8, said("dtypes_differ")), "the backend takes the cache in the type of the queries only"),
             Clue(
                 5,
                 both(_FP8, worse_with("kv_dtype"), lacks(symptom("garbled_output"))),

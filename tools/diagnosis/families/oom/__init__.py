@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tools.diagnosis.families.oom import serving, start
+from tools.diagnosis.families.oom import serving, start, workspace
 
-ENTRIES = (*start.ENTRIES, *serving.ENTRIES)
+ENTRIES = (*start.ENTRIES, *serving.ENTRIES, *workspace.ENTRIES)

@@ -181,37 +181,6 @@ def _fragments(view: View) -> Actions:
     )
 
 
-def _workspace(view: View) -> Actions:
-    wanted = view.number("workspace_wanted_bytes") or 402653184.0
-    to = 1 << (int(max(wanted, 402653184 + 1)) - 1).bit_length()
-    name = "SGLANG_FLASHINFER_WORKSPACE_SIZE" if view.at_least(0, 5, 6) else "FLASHINFER_WORKSPACE_SIZE"
-    chunk = view.value("--chunked-prefill-size") or view.number("chunked_prefill_size") or 8192
-    return plan(
-        Proposal(
-            "env",
-            "raise",
-            name,
-            view.env(name) or 402653184,
-            to,
-            "bytes",
-            "a buffer of fixed size is too small for this batch; the card is not full",
-        ),
-        step(
-            view,
-            "lower",
-            "--chunked-prefill-size",
-            int(max(1024, (chunk if chunk > 0 else 8192) / 2)),
-            "smaller batches need less of it",
-            unit="tokens",
-        ),
-        never=(
-            ("lower", FRACTION, "the card has room; the buffer is fixed"),
-            ("raise", FRACTION, "the card has room; the buffer is fixed"),
-        ),
-        alternatives=(("another attention backend", "it has no such buffer"),),
-    )
-
-
 # A stack that was printed, without one frame of the vision tower in it.
 _TEXT_LAYERS = both(phase("prefill"), stands_in("forward_extend"), lacks(VISION_FRAME))
 
@@ -347,15 +316,5 @@ ENTRIES = (
         settle=Question("How much is reserved but unallocated when it fails?", "the text of the error"),
         neighbours=(("version.allocator_stranding", "there a version's own buffers are stranded"),),
         act=_fragments,
-    ),
-    Entry(
-        "oom.fixed_workspace",
-        "A workspace of fixed size is too small for the batch; the card itself has room.",
-        for_=(
-            Clue(6, said("workspace_overflow"), "a fixed workspace overflowed"),
-            Clue(2, symptom("workspace"), "a workspace is named"),
-        ),
-        settle=Question("Which buffer, and how large is it made?", "the error line; the environment"),
-        act=_workspace,
     ),
 )

@@ -177,6 +177,11 @@ ENTRIES = (
                 ),
                 "first tokens wait behind long prompts",
             ),
+            Clue(
+                3,
+                both(fills_chunk, above("prefill_queue_p50", 3), symptom("long_prompts"), lacks(DP_ATTENTION)),
+                "every batch is one chunk of a long prompt while others wait",
+            ),
         ),
         against=(Clue(3, symptom("slow_decode", "stalls"), "running answers slow down as well"),),
         settle=Question("Is #new-seq 1 with #new-token at the chunk size while the queue grows?", "prefill lines"),

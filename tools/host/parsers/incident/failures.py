@@ -41,6 +41,10 @@ _MISSING: Final = re.compile(r"argument (--[\w-]+)(?:/\S+)?: expected", re.I)
 _AMBIGUOUS: Final = re.compile(r"ambiguous option: (--[\w-]+)(?:=\S+)? could match (--.*)", re.I)
 _DEPRECATED: Final = re.compile(r"['\"`]?(--[\w-]+)['\"`]?.{0,30}(?:deprecated|renamed|has been removed)", re.I)
 _INPUT: Final = re.compile(r"length \((\d+) tokens\) exceeds the maximum allowed length \((\d+) tokens\)", re.I)
+# managers/tokenizer_manager.py: the limit is the model's length as configured, whatever the pool holds
+_OVER_CONTEXT: Final = re.compile(
+    r"input \((\d+) tokens\) is longer than the model's context length \((\d+) tokens\)", re.I
+)
 _WANTED: Final = re.compile(r"try to allocate (\d+) tokens", re.I)
 _AVAILABLE: Final = re.compile(r"ava[il]+able tokens: (\d+)|available_size\(?\)?=(\d+)", re.I)
 _HOST: Final = re.compile(r"requesting (\d+(?:\.\d+)?) GB but only have (\d+(?:\.\d+)?) GB", re.I)
@@ -48,9 +52,14 @@ _PIN: Final = re.compile(r"hostregister failed.*size=(\d+)", re.I)
 _DENIED: Final = re.compile(r"(?:permission denied|read-only file system|not writable)[^/]*([/~][\w./~-]+)", re.I)
 _HOLDS: Final = re.compile(r"KV pool holds (\d+) tokens, fewer than --context-length (\d+)", re.I)
 _WORKSPACE: Final = re.compile(r"with size (\d+) and alignment", re.I)
+_TOKENS: Final = (
+    (_INPUT, ("rejected_input_tokens", "input_limit_tokens")),
+    (_OVER_CONTEXT, ("rejected_input_tokens", "context_len")),
+    (_HOLDS, ("kv_pool", "context_len")),
+)
 # A line without any of these is read by none of the patterns above.
 _TRIGGER: Final = re.compile(
-    r"allocat|[KMGT]i?B request|bytes request|total capacity|reserved by|viable|static above|exceeds the maximum|requesting"
+    r"allocat|[KMGT]i?B request|bytes request|total capacity|reserved by|viable|static above|exceeds the maximum|longer than the model|requesting"
     r"|hostregister|denied|read-only|writable|alignment|unrecognized|no such option|unknown (?:argument|option|flag)"
     r"|argument --|pool holds|ambiguous option|deprecated|renamed|has been removed",
     re.I,
@@ -65,7 +74,7 @@ _PHASES: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "draft",
-        r"draft (?:model |worker |weights? )?(?:load|init)|load\w* (?:the )?draft|eagle_worker.*__init__|draft (?:kv )?pool",
+        r"draft (?:model |worker |weights? )?(?:(?:is|was|gets) (?:being )?)?(?:load|init)|load\w* (?:the )?draft|eagle_worker.*__init__|draft (?:kv )?pool",
     ),
     (
         "graph_capture",
@@ -136,9 +145,7 @@ def read(page: Page, line: str, number: int, grade: Grade) -> None:
     _share(page, line, number, grade)
     if found := _VIABLE.search(line):
         page.add("minimum_fraction", float(found.group(1) or found.group(2)), number, grade=grade)
-    if found := _INPUT.search(line):
-        page.add("rejected_input_tokens", int(found.group(1)), number, grade=grade)
-        page.add("input_limit_tokens", int(found.group(2)), number, grade=grade)
+    _refused(page, line, number, grade)
     if found := _HOST.search(line):
         page.add("host_requested_gb", float(found.group(1)), number, grade=grade)
         page.add("host_offered_gb", float(found.group(2)), number, grade=grade)
@@ -146,12 +153,16 @@ def read(page: Page, line: str, number: int, grade: Grade) -> None:
         page.add("pin_bytes", int(found.group(1)), number, grade=grade)
     if found := _DENIED.search(line):
         page.add("denied_path", found.group(1), number, grade=grade)
-    if found := _HOLDS.search(line):
-        page.add("kv_pool", int(found.group(1)), number, grade=grade)
-        page.add("context_len", int(found.group(2)), number, grade=grade)
     if found := _WORKSPACE.search(line):
         page.add("workspace_wanted_bytes", int(found.group(1)), number, grade=grade)
     _flags(page, line, number, grade)
+
+
+def _refused(page: Page, line: str, number: int, grade: Grade) -> None:
+    for pattern, names in _TOKENS:
+        if found := pattern.search(line):
+            for name, tokens in zip(names, found.groups(), strict=True):
+                page.add(name, int(tokens), number, grade=grade)
 
 
 def _share(page: Page, line: str, number: int, grade: Grade) -> None:

@@ -36,6 +36,8 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
         "workspace_overflow",
         r"alignedallocator|failed to allocate memory for batch_prefill|workspace (?:buffer )?(?:is )?(?:too small|overflow|exceed)|buffer overflow when allocating|float_workspace|exceeds its workspace",
     ),
+    # the fork's own csrc/deep_ep.cpp: x.size(0) <= num_max_dispatch_tokens_per_rank
+    ("dispatch_overflow", r"<= num_max_dispatch_tokens_per_rank|exceeds? (?:the )?num_max_dispatch_tokens_per_rank"),
     # pools: mem_cache/common.py, managers/schedule_batch.py, managers/scheduler.py
     ("prefill_alloc", r"prefill out of memory\. try to lower"),
     ("decode_alloc", r"decode out of memory\. try to lower"),
@@ -191,6 +193,10 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     (
         "draft_shares_embedding",
         r"(?:shares?|sharing|tied?) .{0,40}(?:embed|lm_head).{0,60}(?:target|freed|released)|(?:freed|released) .{0,30}(?:embed|lm_head)",
+    ),
+    (
+        "dtypes_differ",
+        r"expected q\.dtype|(?:query|\bq\b).{0,20}(?:key|\bk\b).{0,40}(?:same|must match).{0,10}dtype|expected query, key,? and value to have the same dtype",
     ),
     ("queue_full", r"request queue is full|queue is full"),
     ("fp8_without_scales", r"fp8 kv cache but no scaling factors"),

@@ -118,7 +118,7 @@ TERMS: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "host_memory_grows",
-        r"eats? (?:up )?(?:the )?(?:ram|host memory|system memory|memory of the host)|\bres\b.{0,40}\bgrows?|grows? (?:by )?\d+ ?[mg]i?b (?:per|an|a|every|each)|(?:rss|resident|host memory|system memory|ram)\b.{0,60}\d ?(?:->|to) ?\d|(?:rss|resident|host memory|system memory|ram)\b.{0,60}\d gi?b ?(?:->|to) ?\d|(?:host|system|cpu|resident|rss|ram|resident memory|workers?)\b.{0,40}(?:grows?|growing|climbs?|climbing|creeps?|increases?|rises?|keeps)|memory (?:leak|grows).{0,40}(?:host|cpu|ram|rss)|(?:grows?|climbs?) .{0,30}(?:host|ram|rss)",
+        r"eats? (?:up )?(?:the )?(?:ram|host memory|system memory|memory of the host)|\bres\b.{0,60}\b(?:grow(?:s|ing)?|ris(?:es|ing)|climb(?:s|ing)?)\b|\bres\b.{0,40}from \d+ ?g\w* to \d+ ?g|grows? (?:by )?\d+ ?[mg]i?b (?:per|an|a|every|each)|(?:rss|resident|host memory|system memory|ram)\b.{0,60}\d ?(?:->|to) ?\d|(?:rss|resident|host memory|system memory|ram)\b.{0,60}\d gi?b ?(?:->|to) ?\d|(?:host|system|cpu|resident|rss|ram|resident memory|workers?)\b.{0,40}(?:grows?|growing|climbs?|climbing|creeps?|increases?|rises?|keeps)|memory (?:leak|grows).{0,40}(?:host|cpu|ram|rss)|(?:grows?|climbs?) .{0,30}(?:host|ram|rss)",
     ),
     ("prefetching", r"prefetch\w*"),
     (

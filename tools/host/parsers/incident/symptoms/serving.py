@@ -48,11 +48,15 @@ TERMS: Final[tuple[tuple[str, str], ...]] = (
         "call_in_content",
         r"<tool_call>|<\|?tool_calls?|<function=|\[tool_calls\]|tool_calls is (?:empty|null|missing)|(?:tool|function) calls? (?:\w+ ){0,3}(?:as|in) (?:plain |raw )?(?:text|content)",
     ),
+    (
+        "no_tool_calls",
+        r"(?:tool|function) calls? (?:never|do not|don't|no longer) (?:show|appear|arrive|come|work|are|get)|\bno (?:tool|function) calls? (?:is|are|ever|arrives?|comes?)|tool_calls['\"]?\s*(?:[:=]|is|are|stays?)\s*(?:null|none|\[\]|empty|missing)",
+    ),
     ("parser", r"\bparsers?\b"),
     # hangs
     (
         "hangs",
-        r"last (?:log )?lines? (?:is|was) .{0,25}(?:minutes?|hours?) (?:old|ago)|no (?:new |more |further )*(?:log )?(?:lines?|output) for (?:\w+ )?(?:\d+|minutes|hours)|tp ?\d never starts|at full load, no|stands? still|st(?:ood|ays?) still|\(nothing for \d+|no (?:more )?tokens? (?:comes?|any ?more|appears?)|gpus? (?:is |are |stands? )?at 0 ?%|gpu utili[sz]ation (?:is |at |of )?0 ?%|no (?:further|more|new) log lines|py-spy|waits? (?:in|on) (?:the )?(?:\w*(?:lock|result|event|barrier)|\w*_queue\b|queue\.get)|never answers?|no further (?:responses?|output|requests?)|nothing (?:comes|happens|more)|goes silent|stops? (?:serving|generating)|\bhangs?\b|\bhung\b|hanging|deadlock\w*|stuck\b|never (?:ends|completes?|finish\w*|returns?|answers?|comes? back|responds?)|frozen|freezes|just sits|no (?:progress|response|answer)|stops? (?:responding|answering)|unresponsive",
+        r"last (?:log )?lines? (?:is|was) .{0,25}(?:minutes?|hours?) (?:old|ago)|no (?:new |more |further )*(?:log )?(?:lines?|output) for (?:\w+ )?(?:\d+|minutes|hours)|tp ?\d never starts|at full load, no|stands? still|st(?:ood|ays?) still|\(nothing for \d+|no (?:more )?tokens? (?:comes?|any ?more|appears?)|gpus? (?:is |are |stands? )?at 0 ?%|gpu utili[sz]ation (?:is |at |of )?0 ?%|no (?:further|more|new) log lines|py-spy|waits? (?:in|on) (?:the )?(?:\w*(?:lock|result|event|barrier)|\w*_queue\b|queue\.get)|never answers?|(?:nothing|no request|no batch) (?:is |was |gets )?(?:ever |any more )?(?:scheduled|admitted) (?:again|any ?more)|never schedules?|no further (?:responses?|output|requests?)|nothing (?:comes|happens|more)|goes silent|stops? (?:serving|generating)|\bhangs?\b|\bhung\b|hanging|deadlock\w*|stuck\b|never (?:ends|completes?|finish\w*|returns?|answers?|comes? back|responds?)|frozen|freezes|just sits|no (?:progress|response|answer)|stops? (?:responding|answering)|unresponsive",
     ),
     ("first_request_hangs", r"first request (?:never|hangs?|does not)|never returns"),
     (
@@ -61,7 +65,7 @@ TERMS: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "no_lines_after",
-        r"no (?:more |further |other )?(?:prefill|decode|batch|log) ?(?:batch )?lines? (?:after|since|any more|follows?|for the)|no (?:prefill|decode) batch (?:after|since|follows?)|(?:last|final) (?:prefill|decode) (?:batch )?line|nothing (?:is )?(?:logged|printed) (?:after|since|any more)",
+        r"no (?:more |further |other )?(?:(?:prefill|decode|batch|log) ?(?:batch )?)?lines? (?:after|since|any more|follows?|for the)|no (?:prefill|decode) batch (?:after|since|follows?)|(?:last|final) (?:prefill|decode) (?:batch )?line|nothing (?:is )?(?:logged|printed) (?:after|since|any more)",
     ),
     (
         "errors_in_front",

@@ -35,7 +35,7 @@ TERMS: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "one_tenant",
-        r"\b(?:all|the) other (?:users|clients|requests|tenants|callers|customers)\b|(?:job|batch|script|crawler|agent) (?:sends?|submits?|posts?|uploads?) (?:one|a)\b|one (?:of our )?(?:customers?|teams?|jobs?|callers?)\b.{0,40}(?:sends?|submits?|uploads?|posts?)|all (?:the )?others\b|one (?:customer|tenant|user|client)(?:'s)?\b|(?:others?|everyone else|everybody else)(?:'s)?\b.{0,40}waits?|one (?:tenant|user|client|customer|huge prompt|long prompt|long request|big (?:prompt|request))|(?:single|one) (?:long|huge|large|big) (?:prompt|request|document)|everybody else|everyone else|other (?:users|tenants|clients)|noisy neighbo",
+        r"\b(?:all|the) other (?:users|clients|requests|tenants|callers|customers)\b|(?:job|batch|script|crawler|agent) (?:sends?|submits?|posts?|uploads?) (?:one|a)\b|one (?:of our )?(?:customers?|teams?|jobs?|callers?)\b.{0,40}(?:sends?|submits?|uploads?|posts?)|all (?:the )?others\b|one (?:customer|tenant|user|client)(?:'s)?\b|(?:others?|everyone else|everybody else)(?:'s)?\b.{0,40}waits?|one (?:tenant|user|client|customer|\d+k? (?:tokens? )?prompt|huge prompt|long prompt|long request|big (?:prompt|request))|(?:single|one) (?:long|huge|large|big) (?:prompt|request|document)|everybody else|everyone else|other (?:users|tenants|clients)|noisy neighbo",
     ),
     (
         "many_conversations",
