@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from itertools import groupby
 from typing import Any, Final
 
 from agent.views import pictures, writeup
-from agent.views.sections.blocks import Anchor, Block, Code, Items, Paragraph, Picture, Table
+from agent.views.sections.blocks import Anchor, Block, Code, Items, Paragraph, Picture, Quotes, Table
 from agent.views.transcript import Entry
 from agent.views.words import defanged
 
@@ -37,6 +37,9 @@ td[data-column="time"] { white-space: nowrap; }
 th { color: var(--dim); font-weight: 600; } td:last-child { min-width: 9rem; }
 pre { margin: .5rem 0; padding: .6rem; background: var(--code); border: 1px solid var(--rule); white-space: pre-wrap;
   font-size: .82rem; overflow-wrap: anywhere; }
+.quotes { margin: .5rem 0; padding: .3rem .6rem; background: var(--code); border: 1px solid var(--rule); }
+.quotes p { display: flex; gap: .8rem; margin: 0; padding: .12rem 0; max-width: none; font-size: .82rem; }
+.quotes span { flex: 0 0 3rem; color: var(--dim); text-align: right; } .quotes code { white-space: pre-wrap; }
 details { border-bottom: 1px solid var(--rule); padding: .25rem 0; } summary { cursor: pointer; }
 .task > :not(summary) { margin-left: 1rem; }
 .step { padding: .25rem 0; } .said { border-left: 3px solid var(--link); padding-left: .6rem; margin: .8rem 0; }
@@ -68,9 +71,10 @@ svg .line.c { stroke: var(--c); } svg .axis { stroke: var(--rule); } svg .mark {
 
 def html(document: Json) -> str:
     """The write-up; the same document gives the same bytes."""
-    known = writeup.targets(document)
+    told = writeup.sections(document)
+    known = writeup.places(told)
     parts = [f"<h1>{_text(writeup.title(document))}</h1>"]
-    for section in writeup.sections(document):
+    for section in told:
         drawn = [text for block in section.blocks if (text := _block(block, document, known))]
         if drawn:
             parts += [f"<h2>{_text(section.title)}</h2>", *drawn]
@@ -117,7 +121,7 @@ def _text(text: str) -> str:
     return escape(defanged(text))
 
 
-def _block(block: Block, document: Json, known: frozenset[str]) -> str:
+def _block(block: Block, document: Json, known: Mapping[str, str]) -> str:
     match block:
         case Paragraph():
             return f"<p>{_said(block, known)}</p>"
@@ -137,25 +141,32 @@ def _block(block: Block, document: Json, known: frozenset[str]) -> str:
             return f'<div class="scroll" tabindex="0" role="region" aria-label="{_text(block.label)}">{table}</div>'
         case Code():
             return f'<pre tabindex="0">{_text(block.text)}</pre>'
+        case Quotes():
+            rows = "".join(
+                f'<p id="{escape(writeup.anchor(row.id))}"><span>{_text(row.margin)}</span>'
+                f"<code>{_text(row.text)}</code></p>"
+                for row in block.rows
+            )
+            return f'<div class="quotes">{rows}</div>'
         case Anchor():
-            return f'<h3 id="{escape(writeup.anchor(block.id))}">{_text(block.text)}</h3>'
+            return f'<h3 id="{escape(writeup.anchor(block.id))}">{_text(block.id)}: {_text(block.text)}</h3>'
         case Picture():
             return {"memory": pictures.memory, "load": pictures.load, "host": pictures.host}[block.kind](document)
 
 
-def _said(paragraph: Paragraph, known: frozenset[str]) -> str:
+def _said(paragraph: Paragraph, known: Mapping[str, str]) -> str:
     """The text and its references behind it, each a link where this document has what it names."""
     links = ", ".join(_link(reference, known) for reference in paragraph.references)
     text = _text(paragraph.text)
     return f'{text} <span class="refs">[{links}]</span>' if text and links else text or links
 
 
-def _cell(cell: str | Paragraph, column: str, known: frozenset[str]) -> str:
+def _cell(cell: str | Paragraph, column: str, known: Mapping[str, str]) -> str:
     """A cell that knows its column, for screens too narrow for columns."""
     text = _said(cell, known) if isinstance(cell, Paragraph) else _text(cell)
     return f'<td data-column="{_text(column)}">{text}</td>' if text else '<td class="empty"></td>'
 
 
-def _link(reference: str, known: frozenset[str]) -> str:
-    anchor = writeup.target(reference, known)
-    return f'<a href="#{escape(anchor)}">{_text(reference)}</a>' if anchor else _text(reference)
+def _link(reference: str, known: Mapping[str, str]) -> str:
+    found = writeup.target(reference, known)
+    return f'<a href="#{escape(writeup.anchor(found))}">{_text(reference)}</a>' if found else _text(reference)

@@ -7,7 +7,7 @@ from typing import Any
 
 from agent.views import writeup
 from agent.views.layout import Line, Page, columned, commands, item, paragraph
-from agent.views.sections.blocks import Anchor, Block, Code, Items, Paragraph, Picture, Table
+from agent.views.sections.blocks import Anchor, Block, Code, Items, Paragraph, Picture, Quotes, Table, quoted
 
 Json = dict[str, Any]
 
@@ -42,8 +42,10 @@ def _block(block: Block, width: int) -> list[Line]:
             return [*title, *columned(block.columns, rows, width, indent=2)]
         case Code():
             return commands([block.text])
+        case Quotes():
+            return commands([quoted(block)])
         case Anchor():
-            return paragraph(block.text, width, 2, style="dim")
+            return paragraph(f"{block.id}: {block.text}", width, 2, style="dim")
         case Picture():
             return []
 

@@ -6,13 +6,15 @@ Built from the document alone, without clock, locale or terminal: same document,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 from agent.views.first import headline
 from agent.views.sections import after, appendix, before, middle
-from agent.views.sections.blocks import Block, Paragraph, Section
+from agent.views.sections.blocks import Anchor, Block, Paragraph, Quotes, Section
+from agent.views.words import REFERENCE
 
 Json = dict[str, Any]
 _SECTIONS: tuple[tuple[str, Callable[[Json], Iterator[Block]]], ...] = (
@@ -31,11 +33,12 @@ _SECTIONS: tuple[tuple[str, Callable[[Json], Iterator[Block]]], ...] = (
     ("The change", after.change),
     ("Verification and rollback", after.verification),
     ("Follow-ups", after.follow_ups),
-    ("Appendix: commands run", appendix.commands),
-    ("Appendix: lines of evidence", appendix.lines),
+    ("Appendix: commands run, and lines of their output", appendix.commands),
+    ("Appendix: other commands run", appendix.others),
     ("Appendix: citations", appendix.citations),
 )
 
+_MARKS: Final = re.compile(r"[^\w\s-]")
 
 # What a model may word anew: paragraphs of these, from `PROSE_LEAST` characters on.
 _PROSE: Final = (before.summary, before.background, before.framing)
@@ -67,19 +70,25 @@ def _worded(block: Block, worded: Mapping[str, str]) -> Block:
     return block
 
 
-def targets(document: Json) -> frozenset[str]:
-    """Ids that a reference can lead to: evidence, single lines of it that are quoted, citations."""
-    ids = [item["id"] for item in (*document["evidence"], *document["citations"])]
-    return frozenset([*ids, *document["quoted"]])
+def places(told: Iterable[Section]) -> dict[str, str]:
+    """What references lead to, evidence, its lines, citations: each with the id of the heading it stands under."""
+    found: dict[str, str] = {}
+    for section in told:
+        heading = anchor(section.title)
+        for block in section.blocks:
+            if isinstance(block, Anchor):
+                heading = found[block.id] = anchor(block.id)
+            elif isinstance(block, Quotes):
+                found |= dict.fromkeys((row.id for row in block.rows), heading)
+    return found
 
 
-def target(reference: str, known: frozenset[str]) -> str:
-    """The anchor of a reference, `e5-88` or `e5`; empty where this document has none."""
+def target(reference: str, known: Mapping[str, str]) -> str:
+    """What a reference leads to: the line, else the evidence it is of; empty where this document has neither."""
     name = reference.partition(":")[0]
-    found = reference if reference in known else name if name in known else ""
-    return anchor(found)
+    return reference if reference in known else name if name in known else ""
 
 
-def anchor(identity: str) -> str:
-    """The id of a heading that `E5:88` or `S1` leads to."""
-    return identity.lower().replace(":", "-")
+def anchor(title: str) -> str:
+    """The id of a heading, as Markdown makes it of its text: `e5-88` of `E5-88`."""
+    return _MARKS.sub("", title.replace(":", "-") if REFERENCE.fullmatch(title) else title).lower().replace(" ", "-")

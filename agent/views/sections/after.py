@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
+from agent.views.first import headline
+from agent.views.sections.before import findings_told
 from agent.views.sections.blocks import HAPPENED, Block, Code, Items, Paragraph, Table, cited, happened, options_matter
 from agent.views.terminal import rolled_back_when, still_asked
 from agent.views.words import (
@@ -22,19 +24,25 @@ from agent.views.words import (
 )
 
 Json = dict[str, Any]
+_WEIGHED: Final = ("", "Live: ", "The strongest lead: ", "It is not this: ")
 ANSWERED: Final = 2  # sentences of an answer to a later question
 _SUM: Final = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)+ = ")
 
 
 def decision(document: Json) -> Iterator[Block]:
-    """The answer as it was given, sentence by sentence, and what was not chosen; what other sections tell is left to
-    them: claims judged, and what will bind next."""
-    answer = [each for each in document["decided"].get("answer", ()) if not _told_elsewhere(each["text"], document)]
-    if answer:
-        yield Items(tuple(cited(sentence(each["text"]), each["references"]) for each in answer))
-    else:
-        yield Paragraph("No answer was reached in this session.")
+    """What was decided and why, then of the answer what no other section tells, and what was not chosen."""
+    answer = document["decided"].get("answer", ())
     leaning = [source for change in document["changes"] for source in change["evidence"]][:3]
+    yield cited(_decided(document), leaning)
+    told_below = _told_elsewhere(document)
+    read = {source for each in findings_told(document) for source in each["citations"]}
+    own = [
+        each
+        for each in answer
+        if not each["text"].startswith(told_below) and not (each["references"] and read.issuperset(each["references"]))
+    ]
+    if own:
+        yield Items(tuple(cited(sentence(each["text"]), each["references"]) for each in own))
     left = [ended(f"Not chosen: {each['what']}: {each['why_not']}") for each in document["alternatives"]]
     if left:
         yield Items(tuple(cited(text, leaning) for text in left))
@@ -45,10 +53,27 @@ def decision(document: Json) -> Iterator[Block]:
         yield Items(tuple(later))
 
 
-def _told_elsewhere(text: str, document: Json) -> bool:
+def _decided(document: Json) -> str:
+    """The decision in one sentence, or that there is none."""
+    if not document["decided"]:
+        return "No answer was reached in this session."
+    kind, changes = document["diagnosis"]["kind"], document["changes"]
+    if changes:
+        return f"{headline(document)} Therefore: {'; '.join(map(change_told, changes))}."
+    if kind == "healthy":
+        return "Nothing is changed: nothing is wrong."
+    return f"{headline(document)} {'Nothing is changed yet' if kind == 'abstain' else 'No change is proposed'}."
+
+
+def _told_elsewhere(document: Json) -> tuple[str, ...]:
+    """How sentences of an answer begin that another section tells: claims judged, hypotheses with their reasons, what
+    will bind next, the change."""
     judged = (f"“{claim['text']}” {VERDICTS[claim['verdict']]}" for claim in document["claims"])
     bound = (f"The next wall: {wall['what']}" for wall in document["walls"])
-    return text.startswith((*judged, *bound, "Not checked, since nothing of it was seen"))
+    weighed = (row["statement"].rstrip(".") for row in document["hypotheses"])
+    reasons = (f"{start}{each}" for each in weighed for start in _WEIGHED)
+    changed = [f"Change: {change['do']} {change['flag']}" for change in document["changes"]]
+    return (*judged, *bound, *reasons, *changed, "Not checked, since nothing of it was seen")
 
 
 def _said_later(follow_up: Json) -> tuple[str, list[str]]:
@@ -60,14 +85,12 @@ def _said_later(follow_up: Json) -> tuple[str, list[str]]:
 
 
 def known(document: Json) -> Iterator[Block]:
-    """What was believed against what is seen, then the sums."""
+    """What of the beliefs fell, what will bind next, then the sums."""
     fell = [claim for claim in document["claims"] if claim["verdict"] == "contradicted"]
     if fell:
-        yield Items(
-            tuple(
-                cited(ended(f"It was believed: “{each['text']}”. Now: {each['why']}"), each["evidence"])
-                for each in fell
-            )
+        yield cited(
+            f"What was believed and does not hold, for the reasons above: {'; '.join(each['text'] for each in fell)}.",
+            [source for each in fell for source in each["evidence"]],
         )
     if document["walls"]:
         yield Items(
@@ -182,9 +205,11 @@ def follow_ups(document: Json) -> Iterator[Block]:
     rows: list[tuple[str | Paragraph, ...]] = [
         (change_told(each), "", document["ids"]["verify"] or "the complaint is gone") for each in document["changes"]
     ]
+    undecided = document["diagnosis"]["kind"] == "abstain"
     for text in still_asked(document):
         what, _, look = text.partition("Look: ")
-        rows.append((f"Find out: {what.strip()}", "", look or "ask again with what was found"))
+        if look or undecided:  # what was merely not seen is no task once the cause is named
+            rows.append((f"Find out: {what.strip()}", "", look or "ask again with what was found"))
     rows += [(cited(f"Settle: {text}"), "", "read both places") for text in document["contradictions"]]
     if rows:
         yield Table("Actions", ("action", "owner", "check"), tuple(rows))

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
+from agent.views.first import risk
 from agent.views.sections.blocks import (
     HAPPENED,
     Block,
@@ -18,6 +19,7 @@ from agent.views.sections.blocks import (
     moment,
     refs,
 )
+from agent.views.terminal import still_asked
 from agent.views.weighed import facts_weighed
 from agent.views.words import IMPACT, REFERENCE, amount, change_told, ended, in_short, listed, plural, sentence
 
@@ -61,6 +63,7 @@ TERMS: Final = (
     (r"graph", "Decode steps are replayed from captured CUDA graphs, which hold GPU memory for good."),
 )
 TERMS_TOLD: Final = 4
+FINDINGS_TOLD: Final = 5
 
 
 def summary(document: Json) -> Iterator[Block]:
@@ -82,14 +85,18 @@ def summary(document: Json) -> Iterator[Block]:
         yield Paragraph("The diagnosis was stopped before its end; what follows is what had been found by then.")
     yield _verdict(document)
     yield _recommendation(document)
-    decided = document["decided"]
-    if decided and decided["question"] != document["complaint"]:
-        yield Paragraph(ended(f"This is decision {decided['id']} of the session, on: “{decided['question'].strip()}”"))
     status = {"cause": "cause named", "healthy": "nothing wrong found", "abstain": "undecided"}[diagnosis["kind"]]
     yield Paragraph(
         f"Status: {status}{f'; {_applied(document)}' if document['changes'] else ''}. Session {document['id']}, opened "
-        f"{moment(document['at'])} UTC, decided by {document['model']}."
+        f"{moment(document['at'])} UTC, decided by {document['model']}{_after_what(document['decided'], document)}."
     )
+
+
+def _after_what(decided: Json, document: Json) -> str:
+    """Which of several decisions this is, by what was said before it."""
+    if not decided or decided["question"] == document["complaint"]:
+        return ""
+    return f"; as it stood with decision {decided['id']}, after “{in_short(decided['question'])}”"
 
 
 def _applied(document: Json) -> str:
@@ -127,14 +134,26 @@ def _verdict(document: Json) -> Paragraph:
 
 def _recommendation(document: Json) -> Paragraph:
     if not document["changes"]:
-        settle = document["diagnosis"]["missing"][:1]
-        text = "No change is recommended" + (f" before this is known: {settle[0]}" if settle else ".")
-        return Paragraph(sentence(text))
+        settle = still_asked(document)[:1]
+        refused = [f"{each['what']} was proposed and refused: {each['reason']}" for each in document["refused"][:1]]
+        open_ = f" before this is known: {settle[0]}" if settle and not refused else ""
+        return Paragraph(sentence("; ".join([f"No change is recommended{open_}", *refused])))
     said = "; ".join(change_told(change) for change in document["changes"])
-    restarts = sum(bool(stage.get("restart")) for stage in document["stages"])
-    cost = f"; it takes {plural(restarts, 'restart')}" if restarts else "; it takes no restart"
+    restarts = [stage for stage in document["stages"] if stage.get("restart")]
+    takes = f"it takes {plural(len(restarts), 'restart') if restarts else 'no restart'}"
+    outage = next((_within(stage["cost"]) for stage in restarts if stage["cost"]), "")
+    told = [said, f"{takes}: {outage}" if outage else takes]
+    against = "; ".join(filter(None, risk(document)))
+    told += [f"its risk: {against}"] if against else []
+    told += [] if all(change["confirmed"] for change in document["changes"]) else ["not confirmed on a live host"]
     sources = [source for change in document["changes"] for source in change["evidence"]]
-    return cited(f"Recommended: {said}{cost}.", sources)
+    return cited(f"Recommended: {'; '.join(told)}.", sources)
+
+
+def _within(cost: str) -> str:
+    """The first sentence of what a restart costs, as a part of another sentence: the outage."""
+    first = cost.partition(". ")[0].rstrip(".")
+    return first[:1].lower() + first[1:]
 
 
 def impact(document: Json) -> Iterator[Block]:
@@ -183,19 +202,24 @@ def background(document: Json) -> Iterator[Block]:
     terms = [meaning for pattern, meaning in TERMS if re.search(pattern, text)][:TERMS_TOLD]
     if terms:
         yield Paragraph(" ".join(terms))
+    near = findings_told(document)
+    if near:
+        version = document["target"]["version"]
+        yield Paragraph(f"The source of SGLang {version}, which is what runs here, says:")
+        yield Items(tuple(cited(f"{each['subject']}: {sentence(each['text'])}", each["citations"]) for each in near))
+    if document["memory"]:
+        yield Picture("memory")
+
+
+def findings_told(document: Json) -> list[Json]:
+    """The few findings of the source that one must know: of the flags at hand, those that change first."""
     changed = {change["flag"] for change in document["changes"]}
+    if not changed and document["diagnosis"]["kind"] == "healthy":
+        return []
     flags = changed | {each["flag"] for each in document["must_not"]}
     findings = [each for each in document["findings"] if each["citations"]]
     near = [each for each in findings if each["subject"] in flags] or findings
-    near.sort(key=lambda each: each["subject"] not in changed)
-    if near and (changed or document["diagnosis"]["kind"] != "healthy"):
-        version = document["target"]["version"]
-        yield Paragraph(f"The source of SGLang {version}, which is what runs here, says:")
-        yield Items(
-            tuple(cited(f"{each['subject']}: {sentence(each['text'])}", each["citations"]) for each in near[:5])
-        )
-    if document["memory"]:
-        yield Picture("memory")
+    return sorted(near, key=lambda each: each["subject"] not in changed)[:FINDINGS_TOLD]
 
 
 _VERDICT: Final = {"supported": "holds", "contradicted": "does not hold", "untestable": "could not be tested"}

@@ -53,19 +53,45 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """A small heading that references link to."""
+    """A small heading that references to `id` link to; `text` says more of it."""
 
     id: str
     text: str
 
 
-Block = Paragraph | Items | Table | Code | Picture | Anchor
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """A line that references to `id` link to: the id as it stands in the margin, and what the line says."""
+
+    id: str
+    margin: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Quotes:
+    """Lines of output, of source, of commands, as they are."""
+
+    rows: tuple[Quote, ...]
+
+
+Block = Paragraph | Items | Table | Code | Picture | Anchor | Quotes
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
     title: str
     blocks: list[Block] = field(default_factory=list)
+
+
+def quoted(block: Quotes) -> str:
+    """Quotes as lines of text: the margin is as wide for all of them, and empty beside all lines but the first."""
+    width = max(len(row.margin) for row in block.rows)
+    return "\n".join(
+        f"{row.margin if number == 0 else '':<{width}}  {line}"
+        for row in block.rows
+        for number, line in enumerate(row.text.split("\n"))
+    )
 
 
 def cited(text: str, sources: Iterable[str] = ()) -> Paragraph:

@@ -10,7 +10,7 @@ from agent.views.tables import told_options
 from agent.views.terminal import FAILED, still_asked, unknown
 from agent.views.terminal import brought as task_brought
 from agent.views.weighed import facts_weighed, looks_weighed
-from agent.views.words import amount, change_told, ended, in_short, listed, plural, sentence
+from agent.views.words import amount, change_told, ended, in_short, plural, sentence
 from transcripts.vocabulary import VOCABULARY
 
 Json = dict[str, Any]
@@ -59,8 +59,9 @@ def hypotheses(document: Json) -> Iterator[Block]:
 
 
 def _reasons(row: Json) -> Paragraph:
-    said = [f"For: {listed([each['text'] for each in row['reasons_for']])}."] if row["reasons_for"] else []
-    said += [f"Against: {listed([each['text'] for each in row['reasons_against']])}."] if row["reasons_against"] else []
+    said = [f"For: {'; '.join(each['text'] for each in row['reasons_for'])}."] if row["reasons_for"] else []
+    against = "; ".join(each["text"] for each in row["reasons_against"])
+    said += [f"Against: {against}."] if against else []
     if row["status"] == "open" and row["would_settle"]:
         said.append(f"Would settle it: {sentence(row['would_settle'])}")
     return cited(" ".join(said), [*row["for"], *row["against"]])

@@ -19,7 +19,7 @@ from agent.views.console import PlainConsole
 from agent.views.html import html
 from agent.views.html import transcript as transcript_page
 from agent.views.markdown import markdown
-from agent.views.sections.blocks import Code
+from agent.views.sections.blocks import Code, Quotes, quoted
 from agent.views.words import defanged
 from agent.views.writeup import sections
 from transcripts.facts import Evidence, Fact
@@ -71,7 +71,7 @@ ADDRESS = re.compile(r"://|\bwww\.\w|mailto:|javascript:|\w@\w", re.IGNORECASE)
 TAGS = frozenset(
     {"html", "head", "meta", "title", "style", "body", "main", "h1", "h2", "h3", "p", "a", "ul", "ol", "li", "div"}
     | {"table", "caption", "thead", "tbody", "tr", "th", "td", "pre", "span", "strong", "figure", "figcaption", "svg"}
-    | {"rect", "text", "line", "path", "details", "summary"}
+    | {"rect", "text", "line", "path", "details", "summary", "code"}
 )
 
 
@@ -231,8 +231,8 @@ def test_markdown_holds_no_link_image_markup_or_heading_but_its_own(records: lis
         line
         for section in sections(made)
         for block in section.blocks
-        if isinstance(block, Code)
-        for line in markdown_code(block)
+        if isinstance(block, Code | Quotes)
+        for line in markdown_code(quoted(block) if isinstance(block, Quotes) else block.text)
     }
     for line in text.splitlines():
         assert not ADDRESS.search(line)
@@ -249,8 +249,8 @@ def test_markdown_holds_no_link_image_markup_or_heading_but_its_own(records: lis
     assert len(headings) == len(set(headings))
 
 
-def markdown_code(block: Code) -> list[str]:
-    return [f"    {defanged(line)}".rstrip() for line in block.text.split("\n")]
+def markdown_code(text: str) -> list[str]:
+    return [f"    {defanged(line)}".rstrip() for line in text.split("\n")]
 
 
 def test_the_terminal_is_told_nothing_but_text(records: list[Record]) -> None:

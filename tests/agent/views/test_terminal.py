@@ -17,7 +17,7 @@ from agent.views import paper, tables, terminal, writeup
 from agent.views.console import PlainConsole
 from agent.views.first import first_screen
 from agent.views.layout import columned
-from agent.views.sections.blocks import Code
+from agent.views.sections.blocks import Code, Quotes, quoted
 from agent.views.tables import told_options
 from agent.views.words import FILL_IN, checked, plainly, typed
 from tests.agent.views.conftest import HOSTS
@@ -208,8 +208,8 @@ def test_the_write_up_on_a_terminal_fits_it_and_has_every_section(
         line
         for section in writeup.sections(document)
         for block in section.blocks
-        if isinstance(block, Code)
-        for line in block.text.splitlines()
+        if isinstance(block, Code | Quotes)
+        for line in (quoted(block) if isinstance(block, Quotes) else block.text).splitlines()
     }
     whole = [line for line in lines if len(line) > width and len(line.split()) > 1]  # one word is never cut
     assert [line for line in whole if line not in code] == []

@@ -154,7 +154,7 @@ def test_each_paragraph_is_taken_or_refused_by_itself_and_recorded(copy: Callabl
         assert "new: 96" in record.rows[1].refused
         made = document(session.case)
         text = markdown(made)
-        assert "a default limit on running requests, and the pool has room. ([E20:159](#e20-159)" in text
+        assert "a default limit on running requests, and the pool has room. ([E20:159](#e20)" in text
         assert "96 requests" not in text
         assert "A model worded 1 paragraph of prose" in text
         differing = [line for line in text.splitlines() if line not in plain.splitlines()]

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from agent.views import writeup
+from agent.views.first import risk
 from agent.views.html import html
 from agent.views.markdown import markdown
 from agent.views.sections.blocks import Block, Items, Paragraph, Section, Table
@@ -30,7 +31,7 @@ Json = dict[str, Any]
 ORDER = (
     "Summary", "Impact", "Timeline", "What one must know", "What was asked", "Evidence", "Hypotheses", "Assumptions",
     "What was wrong or is left open", "Options", "Decision", "What is known now", "The change", "Verification",
-    "Follow-ups", "Appendix: commands", "Appendix: lines", "Appendix: citations",
+    "Follow-ups", "Appendix: commands", "Appendix: other commands", "Appendix: citations",
 )  # fmt: skip
 CLAIMING = ("Impact", "What is known now", "Decision", "Hypotheses", "What was asked", "The change")
 
@@ -59,9 +60,8 @@ def test_sections_stand_in_the_order_of_a_reader(made: Callable[[str], Json], na
 @pytest.mark.parametrize("name", HOSTS)
 def test_every_link_of_the_markdown_leads_to_a_heading(made: Callable[[str], Json], name: str) -> None:
     text = markdown(made(name))
-    headings = {
-        line.lstrip("#").strip().lower().replace(" ", "-") for line in text.splitlines() if line.startswith("#")
-    }
+    titles = [line.lstrip("#").strip().lower() for line in text.splitlines() if line.startswith("#")]
+    headings = {re.sub(r"[^\w\s-]", "", title).replace(" ", "-") for title in titles}  # as Markdown makes ids of them
     links = re.findall(r"(?<!\\)\]\(#([^)]*)\)", text)
     assert len(links) > 40
     assert set(links) - headings == set()
@@ -175,7 +175,7 @@ def test_the_timeline_says_what_there_is(made: Callable[[str], Json]) -> None:
 
 @pytest.mark.parametrize("name", HOSTS)
 def test_what_was_read_from_a_line_is_told_once_and_is_not_the_line(made: Callable[[str], Json], name: str) -> None:
-    told = re.findall(r"^Read from it: (.*)\.$", markdown(made(name)), re.MULTILINE)
+    told = re.findall(r"^ +\(read: (.*)\)$", markdown(made(name)), re.MULTILINE)
     values = [value for line in told for value in line.split("; ")]
     assert values
     assert [value for value in values if value.startswith("message ")] == []
@@ -186,7 +186,7 @@ def test_what_was_read_from_a_line_is_told_once_and_is_not_the_line(made: Callab
 def test_every_reference_is_an_id(made: Callable[[str], Json], name: str) -> None:
     """What a paragraph or a cell refers to is a piece of evidence, a line of it, or a citation of this document."""
     document = made(name)
-    known = writeup.targets(document)
+    known = writeup.places(writeup.sections(document))
     named = re.findall(r"Paragraph\(text=.*?, references=\((.*?)\)\)", str(writeup.sections(document)))
     lost = {each for row in named for each in re.findall(r"'([^']*)'", row) if not writeup.target(each, known)}
     assert lost == set()
@@ -283,8 +283,8 @@ def test_one_decision_of_a_long_session(home: Path, session: Callable[[str], str
     assert sglscout(home / "slots", "writeup", identity, "--at", "D1").out == first
     assert sglscout(home / "slots", "writeup", identity, "--at", "E5").out == first
     second = sglscout(home / "slots", "writeup", identity, "--at", "D2").out
-    assert "This is decision D2 of the session, on: “why not ratio 8?”" in second
-    assert "This is decision" not in later  # a question about the case does not head it
+    assert "as it stood with decision D2, after “why not ratio 8?”." in second
+    assert "as it stood with decision" not in later  # a question about the case does not head it
     assert "Speculative decoding set a default limit" in _part_of(later, "Decision")
     assert "Asked later, “why not ratio 8?”: HiCache at ratio 8 would take 8 ranks" in _part_of(later, "Decision")
     assert "HiCache at ratio 8" in _part_of(second, "Decision").partition("Asked later")[0]
@@ -441,3 +441,27 @@ def test_what_a_second_look_at_the_same_log_shows_is_no_news(made: Callable[[str
     text = sglscout(copied, "writeup", identity).out
     assert "What another look found" in text
     assert "What the log shows since" not in text
+
+
+@pytest.mark.parametrize("name", ["slots", "kv", "prefix"])
+def test_the_summary_says_what_the_change_costs_and_risks(made: Callable[[str], Json], name: str) -> None:
+    document = made(name)
+    told = _paragraphs(_section(document, "Summary").blocks)
+    advised = next(each.text for each in told if each.text.startswith("Recommended"))
+    assert "it takes 1 restart: not reachable for about 319 s" in advised
+    assert f"its risk: {risk(document)[0]}" in advised
+    assert advised.count(". ") == 0  # one sentence
+
+
+@pytest.mark.parametrize("name", HOSTS)
+def test_what_it_rests_on_takes_a_line_for_each_line(made: Callable[[str], Json], name: str) -> None:
+    """A look has one heading, a line of it or of the source stands beside its number: the appendix stays short."""
+    document = made(name)
+    body, _, appendix = markdown(document).partition("## Appendix")
+    rested = len({reference.partition(":")[0] for reference in document["quoted"]})
+    rows = len(document["quoted"]) + len(document["evidence"]) + len(document["citations"])
+    assert appendix.count("\n#### ") == rested
+    assert len(appendix.splitlines()) < 2 * rows + 8 * rested
+    assert len(body.splitlines()) < 400
+    number, text = next(iter(document["quoted"].items()))
+    assert f"    {number.partition(':')[2]}  {text}\n" in appendix
