@@ -111,3 +111,43 @@ def test_the_limit_is_not_raised_by_so_little_that_no_restart_is_worth_it(usage:
     )
     assert verdict["label"] == "capacity.spec_default_cap"
     assert [change["to"] for change in verdict["changes"]] == to
+
+
+HUNG = [
+    (
+        "2026-12-01T05:05:01.0Z [2026-12-01 05:05:01 TP0] Prefill batch. #new-seq: 1, #new-token: 8192, "
+        "#cached-token: 0, token usage: 0.12, #running-req: 3, #queue-req: 1, "
+    ),
+    (
+        "2026-12-01T05:10:05.0Z [2026-12-01 05:10:05 TP0] Watchdog timeout (self.watchdog_timeout=300, "
+        "self.watchdog_last_forward_ct=8812, self.forward_ct=8812)"
+    ),
+    (
+        "2026-12-01T05:10:06.0Z [2026-12-01 05:10:06] Health check failed. Server couldn't get a response from "
+        "detokenizer for last 20 seconds. tic start time: 05:09:46. last_heartbeat time: 05:05:01"
+    ),
+]
+
+
+@pytest.mark.parametrize("version", ["", "0.5.9", "0.5.12"])
+def test_a_step_that_never_returned_is_blamed_on_nothing_that_no_line_says(version: str) -> None:
+    verdict = assess({"complaint": "server hangs", "evidence": HUNG, "sglang_version": version})
+    assert (verdict["kind"], verdict["changes"]) == ("abstain", [])
+    assert verdict["certainty"] < 0.5
+    assert any("py-spy" in text and "Xid" in text for text in verdict["missing"])
+
+
+@pytest.mark.parametrize(("version", "kind"), [("0.5.9", "abstain"), ("0.5.12", "cause")])
+def test_prefill_graphs_are_at_fault_only_where_the_version_captures_them(version: str, kind: str) -> None:
+    said = ["Health check failed. Server couldn't get a response from detokenizer for last 20 seconds.", "/health 503"]
+    given = {"complaint": "The first request never returns.", "evidence": said, "sglang_version": version}
+    assert assess(given)["kind"] == kind
+    asked_for = assess({**given, "sglang_version": "0.5.9", "launch_args": "--enable-piecewise-cuda-graph"})
+    assert [(one["do"], one["flag"]) for one in asked_for["changes"]] == [("remove", "--enable-piecewise-cuda-graph")]
+
+
+def test_what_a_server_stamped_is_no_sentence_of_the_operator_and_each_term_has_its_own_line() -> None:
+    text = "Since noon it is slow.\nThe health check fails.\n" + HUNG[2]
+    found = {fact.scope: fact.source for fact in read_given({"evidence": [text]}).all("symptom")}
+    assert found["health_fails"] == "E2:2"
+    assert "health_fails" not in {fact.scope for fact in read_given({"evidence": HUNG}).all("symptom")}

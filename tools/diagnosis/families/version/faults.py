@@ -6,6 +6,7 @@ from tools.diagnosis.changes import FRACTION, NOT_MEMORY, plan, step, upgrade
 from tools.diagnosis.clues import (
     Clue,
     Entry,
+    above,
     both,
     either,
     fact,
@@ -47,15 +48,27 @@ def _fixed_later(view: View) -> Actions:
     )
 
 
+_PREFILL_GRAPHS = "--enable-piecewise-cuda-graph"
+
+
+def _prefill_graphs_by_request(view: View) -> bool:
+    """Prefill graphs are captured where they are asked for: by default only from 0.5.10 (its srt/server_args.py)."""
+    return view.before(0, 5, 10)
+
+
+def _without_prefill_graphs(view: View) -> bool:
+    """A version and a command that capture none."""
+    return _prefill_graphs_by_request(view) and not view.on(_PREFILL_GRAPHS)
+
+
 def _no_prefill_graph(view: View) -> Actions:
-    old = view.before(0, 5, 16)
-    change = (
-        step(view, "set", "--disable-piecewise-cuda-graph", True, "decode graphs stay on; only prefill graphs go")
-        if old
-        else step(
-            view, "set", "--cuda-graph-backend-prefill", "disabled", "decode graphs stay on; only prefill graphs go"
-        )
-    )
+    why = "decode graphs stay on; only prefill graphs go"
+    if _prefill_graphs_by_request(view):
+        change = step(view, "remove", _PREFILL_GRAPHS, None, why)
+    elif view.before(0, 5, 16):
+        change = step(view, "set", "--disable-piecewise-cuda-graph", True, why)
+    else:
+        change = step(view, "set", "--cuda-graph-backend-prefill", "disabled", why)
     return plan(
         change,
         never=(
@@ -73,6 +86,8 @@ def _no_prefill_graph(view: View) -> Actions:
 
 _HYBRID = either(symptom("hybrid_state"), flag("--max-mamba-cache-size"), fact("state_slots"))
 
+
+_NO_PREFILL_GRAPHS = when(_without_prefill_graphs, "off in this version unless asked for")
 
 # Nobody can say of a version that is not known that a later one has the fix, nor of which.
 _KNOWN = when(lambda view: view.version is not None, "of a known version")
@@ -167,6 +182,9 @@ ENTRIES = (
             Clue(6, said("piecewise_failed"), "warming up prefill graphs fails"),
             Clue(2, both(symptom("prefill_graphs"), symptom("tiny_context")), "prefill graphs with a tiny context"),
         ),
+        against=(
+            Clue(2, both(_NO_PREFILL_GRAPHS, lacks(said("piecewise_failed"))), "nothing captures prefill graphs"),
+        ),
         act=_no_prefill_graph,
     ),
     Entry(
@@ -176,14 +194,14 @@ ENTRIES = (
             Clue(
                 5,
                 both(
-                    either(said("detokenizer_silent"), symptom("health_503", "hangs", "first_request_hangs")),
+                    either(said("detokenizer_silent"), symptom("health_fails", "hangs", "first_request_hangs")),
                     symptom("prefill_graphs"),
                 ),
                 "no answer after prefill graphs were captured",
             ),
             Clue(
                 3,
-                both(said("detokenizer_silent"), symptom("health_503", "first_request_hangs")),
+                both(said("detokenizer_silent"), symptom("health_fails", "first_request_hangs")),
                 "health fails and the first request hangs",
             ),
             Clue(1.5, said("detokenizer_silent"), "the detokenizer stays silent"),
@@ -196,6 +214,8 @@ ENTRIES = (
         against=(
             Clue(2, said("permission_denied", "cache_dir_denied", "cuda_oom", "killed"), "a process died"),
             Clue(2, symptom("after_hours"), "it served for hours first"),
+            Clue(2, above("running_max", 2), "other requests ran already"),
+            Clue(6, _NO_PREFILL_GRAPHS, "nothing captures prefill graphs"),
         ),
         act=_no_prefill_graph,
         settle=Question("Does it answer without prefill graphs?", "one start with them off"),

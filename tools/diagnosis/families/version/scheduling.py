@@ -209,7 +209,10 @@ ENTRIES = (
             ),
         ),
         act=_no_overlap,
-        settle=Question("Where do the threads wait?", "py-spy dump, by the operator"),
+        settle=Question(
+            "Where do the threads wait, and did a card or a collective fail first?",
+            "py-spy dump of every scheduler, by the operator; journalctl -k | grep Xid; NCCL lines before it",
+        ),
         neighbours=(("version.dp_attention_collective_hang", "there all ranks wait in one collective"),),
     ),
     Entry(

@@ -11,6 +11,7 @@ from tools.host.parsers.incident.containers import without_container_images
 from tools.host.parsers.incident.denials import without_denied
 from tools.host.parsers.incident.stacks import is_frame
 from tools.host.parsers.incident.symptoms import box, cache, memory, serving, speed
+from tools.host.parsers.lines import unwrap
 from tools.host.parsers.page import Page
 from transcripts.facts import Grade
 
@@ -114,8 +115,11 @@ def _without_denials(sentence: str) -> str:
 
 
 def read(page: Page, text: str, grade: Grade) -> None:
-    """Every term that a sentence of the text states, with the line it stands on."""
+    """Every term that a sentence of the text states, with its line; none of a line that a server stamped."""
+    stamped = {number for number, row in enumerate(text.split("\n"), 1) if unwrap(number, row).at}
     for line, sentence in _sentences(text):
+        if line in stamped:  # what a server prints is read by its messages: no word of it is the operator's
+            continue
         low = without_container_images(" ".join(sentence.lower().split())[:_LONGEST_SENTENCE])
         low = _without_denials(_percents(low))
         if len(low) > 3 and not (_LOG_LINE.search(low) or _TORCH_SAYS.search(low) or is_frame(sentence)):

@@ -82,7 +82,10 @@ TERMS: Final[tuple[tuple[str, str], ...]] = (
         "clients_wait",
         r"never (?:gets?|receives?|sees?) (?:any |an |their )?(?:answer|response|reply)|no(?:t even an)? (?:answer|error)\b.{0,30}(?:not even|no|nor) (?:an? )?(?:error|answer)|(?:requests?|calls?) (?:is|are|was|were)? ?never answered|clients? (?:waits?|hangs?|block\w*|time ?outs?|never (?:get|hear))|no (?:reply|response|error) to the client|wait(?:s|ing)? for ?ever",
     ),
-    ("health_503", r"/health.{0,20}503|503\b|health (?:check )?(?:fails?|stays)|never (?:becomes )?(?:healthy|ready)"),
+    (
+        "health_fails",
+        r"/health.{0,20}503|503\b|health (?:check )?(?:fails?|stays)|never (?:becomes )?(?:healthy|ready)",
+    ),
     (
         "after_burst",
         r"(?:load |traffic )?(?:spike|burst|peak|surge)s?\b.{0,60}(?:then|after|since|from)|after (?:a |the |one )?(?:burst|spike|peak|rush|wave|load test)|bursts?\b",
