@@ -47,7 +47,9 @@ _ALIASES = {"tp": "tp-size", "pp": "pp-size", "dp": "dp-size", "dcp": "dcp-size"
 @click.option("--bundle", type=click.Path(exists=True, path_type=Path), help="A bundle, folder, log or pasted text.")
 @click.option("--config", type=click.Path(exists=True, path_type=Path), help="A model's config.json, or its folder.")
 @click.option("--gpus", help="With --config: COUNTxSIZE, as 8x96, 8x97887MiB.")
-@click.option("--sglang-version", default="0.5.9", show_default=True, help="With --config: the version to plan for.")
+@click.option(
+    "--sglang-version", "--version", default="0.5.9", show_default=True, help="With --config: the version to plan for."
+)
 @click.option("--weights-gib", type=float, help="With --config: weights of one GPU, from a `Load weight end` line.")
 @click.option("--ram-gib", type=float, help="With --config: free host memory.")
 @click.option("--mix", "mix_text", metavar="PROMPT:OUTPUT[:MAX_NEW]", help="Lengths of requests, tokens.")
@@ -72,6 +74,7 @@ def plan(
     as_json: bool,
 ) -> int:
     """What each memory lever, and their combinations, would change: tokens, running requests, prefixes, host RAM."""
+    from agent.commands.source import must_be_released
     from tools.capacity import Cards, Report, assume
     from tools.source.wheel import released
 
@@ -94,6 +97,7 @@ def plan(
     shape, checkpoint = config_in(config)
     start = {name.replace("-", "_"): settings.pop(name) for name in list(settings) if name in _OF_A_START}
     cards = Cards.parse(gpus)
+    must_be_released(released(sglang_version))
     flags = _flags_of(released(sglang_version))
     _check_values(start, flags, levers=False)
     _check_values(settings, flags, levers=True)

@@ -33,7 +33,7 @@ def case_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--events", is_flag=True, help="Every record as a JSON line on standard output."),
         model_options,
         click.option("--source", type=click.Path(exists=True, path_type=Path), help="An SGLang tree of your own."),
-        click.option("--sglang-version", help="Version to read where the host does not tell."),
+        click.option("--sglang-version", "--version", help="Version to read where the host does not tell."),
         click.option("--writeup", type=click.Path(file_okay=False, path_type=Path), help="Folder for the write-up."),
     ):
         command = option(command)
@@ -222,6 +222,7 @@ def _target(hosts: tuple[str, ...], bundle: Path | None, *others: str) -> Json:
 
 
 def _start(target: Json, complaint: str, options: Json) -> int:
+    from agent.commands.source import must_be_released
     from agent.run import start
 
     _one_form(options)
@@ -231,6 +232,8 @@ def _start(target: Json, complaint: str, options: Json) -> int:
     if options["source"]:
         target["source"] = str(options["source"].resolve())
     if options["sglang_version"]:
+        if not options["source"]:
+            must_be_released(options["sglang_version"])
         target["version"] = options["sglang_version"]
     with start(settings, target, complaint) as session:
         return _work(settings, session, "", options)

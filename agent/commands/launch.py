@@ -134,7 +134,8 @@ def _words(text: str) -> str | tuple[str, ...]:
     if launch is None:
         return text
     begins = launch.words[launch.entry - 1].text if launch.entry else ""
-    return ("sglang", begins if begins in ("serve", ROUTER) else "sglang.launch_server", *launch.options)
+    begins = begins if begins in ("serve", ROUTER) else "sglang.launch_server"
+    return (*(f"{name}={value}" for name, value in launch.environment.items()), "sglang", begins, *launch.options)
 
 
 def _judge(

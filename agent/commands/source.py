@@ -18,7 +18,13 @@ if TYPE_CHECKING:
     from tools.source import FlagCatalogue, Rule, Source
 
 VERSION = click.option(
-    "--version", "version", metavar="V", multiple=True, callback=once, help="Version of SGLang, like 0.5.9."
+    "--version",
+    "--sglang-version",
+    "version",
+    metavar="V",
+    multiple=True,
+    callback=once,
+    help="Version of SGLang, like 0.5.9.",
 )
 TREE = click.option(
     "--source", "path", type=click.Path(path_type=Path), help="A tree or a .whl file instead of a release."
@@ -66,6 +72,23 @@ def known(version: str | None, path: Path | None) -> tuple[FlagCatalogue, Sequen
         click.echo(f"{error.message} Flags are from the catalogue that ships; help and rules are missing.", err=True)
         return shipped, (), None
     return source.catalogue(), source.handler_rules(), source
+
+
+def must_be_released(version: str) -> None:
+    """Raises NoSuchRelease for a version that the package index knows not to be; builds of one's own pass, and so does
+    every version where no index is reached.
+    """
+    from tools.source.errors import NoSuchRelease, SourceUnavailable
+    from tools.source.released import catalogue_of
+
+    if ".dev" in version or "+" in version or catalogue_of(version) is not None:
+        return
+    try:
+        asyncio.run(open_source(version, None))
+    except NoSuchRelease:
+        raise
+    except SourceUnavailable:
+        return
 
 
 @click.command()

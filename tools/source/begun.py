@@ -26,7 +26,7 @@ KEPT: Final = re.compile("\ue000(\\d+)\ue000")
 @dataclass(frozen=True, slots=True)
 class Begun:
     """A server's arguments, whether `sglang serve` starts it, the model that it is given by its place, whether a router
-    is started with it, and options that a comment keeps from it.
+    is started with it, options that a comment keeps from it, and the variables that are set before it.
     """
 
     arguments: tuple[str, ...]
@@ -34,6 +34,7 @@ class Begun:
     positional: str = ""
     router: bool = False
     lost: tuple[str, ...] = ()
+    environment: tuple[tuple[str, str], ...] = ()
 
 
 def begun_in(command: str | Sequence[str]) -> Begun:
@@ -53,7 +54,7 @@ def begun_in(command: str | Sequence[str]) -> Begun:
             f"no SGLang command in it; {said}.",
             "Give `python3 -m sglang.launch_server …`, `sglang serve …`, or the options of one alone.",
         )
-    return Begun(tuple(_until_shell(words[first:])))
+    return Begun(tuple(_until_shell(words[first:])), environment=_set_in(words[:first]))
 
 
 def continued(text: str) -> str:
@@ -102,7 +103,8 @@ def _server_words(words: Sequence[str], depth: int = 0) -> Begun | None:
         serve = words[begin - 1] == "serve"
         positional = own[0] if own and serve and not own[0].startswith(("-", "$")) else ""
         router = words[begin - 1] == ROUTER
-        return Begun((MODEL, *own) if positional else tuple(own), serve, positional, router)
+        arguments = (MODEL, *own) if positional else tuple(own)
+        return Begun(arguments, serve, positional, router, environment=_set_in(words[:begin]))
     for word in words if depth < NESTING else ():
         if " " in word and "sglang" in word:
             try:
@@ -110,8 +112,15 @@ def _server_words(words: Sequence[str], depth: int = 0) -> Begun | None:
             except UsageError:
                 continue
             if inner is not None:
-                return inner
+                return replace(inner, environment=(*_set_in(words), *inner.environment))
     return None
+
+
+def _set_in(words: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """The variables that words set: `X=1 python3 …`, `env X=1 …`, `docker run -e X=1 …`, `export X=1; …`."""
+    found = [word.removeprefix("--env=").removesuffix(";") for word in words]
+    parts = [word.partition("=") for word in found if ASSIGNMENT.fullmatch(word)]
+    return tuple((name, value) for name, _, value in parts if FILLED_IN.search(value) is None and "$" not in value)
 
 
 def _until_shell(words: list[str]) -> list[str]:

@@ -13,6 +13,7 @@ from tools.source.launch import Launch, values_of
 from tools.source.problem import Problem, Severity
 from tools.source.rule import CALLED, Rule
 from tools.source.rules import names_of
+from tools.source.variables import ENVIRONMENT
 from tools.source.weigh import ARCHITECTURE, OF_MODEL, UNKNOWN, holds, value_of
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ def broken(launch: Launch, catalogue: FlagCatalogue, rules: Sequence[Rule], arch
     """
     values, given = values_of(launch, catalogue)
     values |= {ARCHITECTURE: architecture} if architecture else {}
+    values |= {ENVIRONMENT: dict(launch.environment)}
     waiting = 0
     plain, _ = values_of(Launch((), tuple(each for each in launch.given if each.flag.required), (), (), ()), catalogue)
     dispatched = _dispatched(launch, catalogue, rules)

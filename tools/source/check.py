@@ -18,6 +18,7 @@ from tools.source.renames import elsewhere, named_here
 from tools.source.rule import Rule
 from tools.source.serve import CLI, MODEL, Front, front_of
 from tools.source.values import FILLED_LATER, range_problem, unusual, value_problem
+from tools.source.variables import unread
 
 if TYPE_CHECKING:
     from tools.source.source import Source
@@ -57,7 +58,8 @@ def check(
         found.append(Problem("unseen", "note", routers[0], said))
     found += [*_names(launch, catalogue), *_given(launch, catalogue), *_missing(launch, catalogue), *_unseen(launch)]
     found += broken(launch, catalogue, rules, architecture)
-    found += broken_later(launch, catalogue, source) if source is not None else []
+    if source is not None:
+        found += [*broken_later(launch, catalogue, source), *unread(dict(launch.environment), source)]
     order = {"error": 0, "warning": 1, "note": 2}
     return tuple(sorted(found, key=lambda problem: order[problem.severity]))
 

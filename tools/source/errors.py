@@ -1,7 +1,8 @@
 """What can go wrong with a source tree.
 
 Inconclusive
-└── SourceUnavailable    the tree is not to be had: no such version, no index, not an SGLang tree, too large
+└── SourceUnavailable    the tree is not to be had: no index, not an SGLang tree, too large
+    └── NoSuchRelease    the package index has other versions, and not this one
 UsageError
 ├── PatternError         a pattern, glob or file kind that cannot be searched for
 ├── PathError            a path that is not in the tree
@@ -16,6 +17,10 @@ from transcripts.errors import Inconclusive, LimitReached, UsageError
 
 
 class SourceUnavailable(Inconclusive):
+    pass
+
+
+class NoSuchRelease(SourceUnavailable):
     pass
 
 

@@ -29,7 +29,8 @@ class Launch:
     """The arguments of a server in a launch command. `rest` are words that belong to no option.
 
     `serve` tells that `sglang serve` starts it, `positional` the model that it is given by its place, `router` that
-    `sglang_router.launch_server` starts it with a router before it, `lost` options that a comment keeps from it.
+    `sglang_router.launch_server` starts it with a router before it, `lost` options that a comment keeps from it,
+    `environment` the variables that are set with it.
     """
 
     arguments: tuple[str, ...]
@@ -41,6 +42,7 @@ class Launch:
     positional: str = ""
     router: bool = False
     lost: tuple[str, ...] = ()
+    environment: tuple[tuple[str, str], ...] = ()
 
     def value(self, dest: str) -> str | None:
         """The last value given for a destination; None if it is not given."""
@@ -77,7 +79,7 @@ def parse_launch(command: str | Sequence[str], catalogue: FlagCatalogue) -> Laun
         values, place = ((attached,), place) if equals else _values(words, place, found.nargs)
         given.append(Given(found, name, values, start))
     found_words = tuple(words), tuple(given), tuple(unknown), tuple(ambiguous), tuple(rest)
-    return Launch(*found_words, begun.serve, begun.positional, begun.router, begun.lost)
+    return Launch(*found_words, begun.serve, begun.positional, begun.router, begun.lost, begun.environment)
 
 
 def _is_option(word: str) -> bool:

@@ -14,7 +14,7 @@ from importlib import resources
 from typing import Final
 
 from tools.source.catalogue import Flag, FlagCatalogue, dump, load
-from tools.source.store import version_key
+from tools.source.wheel import version_key
 
 FILE: Final = "released.json.xz"
 _UNTAGGED: Final = "0.0.0"  # of a build from a checkout without tags

@@ -181,7 +181,7 @@ class TreeStore:
                         "bytes": sum(size for size, _ in manifest.files.values()),
                     }
                 )
-        return sorted(found, key=lambda tree: (version_key(tree["version"]), tree["digest"]))
+        return sorted(found, key=lambda tree: (wheel.version_key(tree["version"]), tree["digest"]))
 
     def prune(self, keep: set[str]) -> list[dict[str, Any]]:
         """Remove every tree whose version and digest are not in `keep`; returns those removed."""
@@ -193,16 +193,6 @@ class TreeStore:
                 shutil.rmtree(folder, ignore_errors=True)
                 removed.append(tree)
         return removed
-
-
-def version_key(version: str) -> tuple[tuple[int, str], ...]:
-    """Sorts versions as releases follow each other: 0.5.9 < 0.5.10rc0 < 0.5.10 < 0.5.10.post1."""
-    key: list[tuple[int, str]] = []
-    for part in version.replace("rc", ".rc").split("."):
-        digits = "".join(character for character in part if character.isdigit())
-        word = "".join(character for character in part if character.isalpha())
-        key.append((int(digits or 0), word) if not word else (-1 if word == "rc" else 0, f"{word}{digits:>6}"))
-    return (*key, (0, ""))
 
 
 def package_root(path: Path) -> Path:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
+from tools.source.variables import ENVIRONMENT, NOT_GIVEN, asked_of
+
 UNKNOWN: Final = object()
 ARCHITECTURE: Final = "architecture"  # the model's, among the values where it is known
 # What code calls it: what a model's configuration says, and the parameters that it is handed on by.
@@ -72,13 +74,17 @@ class _Weigher:
     def __init__(self, values: Mapping[str, Any], terms: Mapping[str, str]) -> None:
         self._values = values
         self._terms = terms
+        self._environment: Mapping[str, str] = values.get(ENVIRONMENT) or {}
         self._found: dict[str, Any] = {}
         self._depth = 0
 
     def value(self, node: ast.expr) -> Any:
         self._depth += 1
         try:
-            return UNKNOWN if self._depth > DEPTH_LIMIT else self._value(node)
+            if self._depth > DEPTH_LIMIT:
+                return UNKNOWN
+            told = asked_of(node, self._environment) if self._environment else NOT_GIVEN
+            return self._value(node) if told is NOT_GIVEN else told
         finally:
             self._depth -= 1
 

@@ -22,7 +22,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final
 
-from tools.source.errors import SourceUnavailable
+from tools.source.errors import NoSuchRelease, SourceUnavailable
 from tools.source.tree import FILE_LIMIT_BYTES, PACKAGE, Entry
 from transcripts.errors import UsageError
 
@@ -59,18 +59,29 @@ def versions_named(text: str) -> list[str]:
     return list(dict.fromkeys(_NAMED.findall(text)))
 
 
+def version_key(version: str) -> tuple[tuple[int, str], ...]:
+    """Sorts versions as releases follow each other: 0.5.9 < 0.5.10rc0 < 0.5.10 < 0.5.10.post1."""
+    key: list[tuple[int, str]] = []
+    for part in version.replace("rc", ".rc").split("."):
+        digits = "".join(character for character in part if character.isdigit())
+        word = "".join(character for character in part if character.isalpha())
+        key.append((int(digits or 0), word) if not word else (-1 if word == "rc" else 0, f"{word}{digits:>6}"))
+    return (*key, (0, ""))
+
+
 def download(version: str, folder: Path, progress: Progress, stop: threading.Event) -> Path:
     """The wheel of a version, in `folder`. Raises SourceUnavailable when it is not to be had."""
-    said = ""
+    told: list[str] = []  # each Python is told its own releases: those that it can run
     progress(f"fetch sglang {version} from the package index", 0, None)
     for python in PYTHONS:
         code, said = _run([*_client(), *_arguments(version, python, folder)], version, folder, progress, stop)
         wheels = sorted(folder.glob("*.whl"))
         if code == 0 and wheels:
             return wheels[0]
+        told.append(said)
         if "No matching distribution" not in said or _unreached(said):
             break
-    raise _unavailable(version, said)
+    raise _unavailable(version, "\n".join(told))
 
 
 def _client() -> list[str]:
@@ -164,13 +175,13 @@ def _unreached(said: str) -> str:
 
 
 def _unavailable(version: str, said: str) -> SourceUnavailable:
-    known = re.search(r"from versions: ([^)]*)\)", said)
-    versions = [] if known is None else [name.strip() for name in known[1].split(",") if name.strip() != "none"]
+    listed = ",".join(re.findall(r"from versions: ([^)]*)\)", said))
+    versions = sorted({name.strip() for name in listed.split(",")} - {"", "none"}, key=version_key)
     if versions:
         line = version.split(".")[:2]  # digits that look alike in another line of releases are another time's
         near = get_close_matches(version, [one for one in versions if one.split(".")[:2] == line], 3, 0.5)
         which = f"near: {', '.join(near)}" if near else f"newest: {versions[-1]}"
-        return SourceUnavailable(f"the package index has no sglang {version} ({which}).", ELSEWHERE)
+        return NoSuchRelease(f"the package index has no sglang {version} ({which}).", ELSEWHERE)
     unreached = _unreached(said)
     if unreached:
         said = f"sglang {version} could not be fetched: the package index is not reached ({unreached})."

@@ -2,14 +2,17 @@ from __future__ import annotations
 
 import io
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from agent.cli import cli
+from agent.commands import source as named
 from agent.views.watching import download_progress
 from tests.tools.source.trees import cache, tree
+from tools.source.errors import NoSuchRelease
 from transcripts.errors import ScoutError, UsageError
 
 
@@ -222,6 +225,31 @@ def test_an_error_names_the_options_of_the_command_at_hand(words: tuple[str, ...
     ran = CliRunner().invoke(cli, words, standalone_mode=False)
     assert isinstance(ran.exception, ScoutError)
     assert "--version V or --source PATH" in str(ran.exception)
+
+
+@pytest.mark.parametrize("command", [("flags", "page-size"), ("check", "sglang serve --model-path m")])
+@pytest.mark.parametrize("option", ["--version", "--sglang-version"])
+def test_the_version_is_named_alike_everywhere(command: tuple[str, ...], option: str) -> None:
+    ran = CliRunner().invoke(cli, [*command, option, "0.5.9"], standalone_mode=False)
+    assert ran.exception is None
+
+
+@pytest.mark.parametrize(
+    "command", [("plan", "--config", "CONFIG", "--gpus", "8x96"), ("diagnose", "crash", "--bundle", "CONFIG")]
+)
+@pytest.mark.parametrize("option", ["--version", "--sglang-version"])
+def test_a_release_that_the_index_does_not_have_stops_the_command(
+    command: tuple[str, ...], option: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    async def refused(*_: object) -> None:
+        raise NoSuchRelease("the package index has no sglang 9.9.9 (newest: 0.5.23).", "Name another version.")
+
+    monkeypatch.setattr(named, "open_source", refused)
+    config = tmp_path / "config.json"
+    config.write_text("{}")
+    words = [str(config) if word == "CONFIG" else word for word in command]
+    ran = CliRunner().invoke(cli, [*words, option, "9.9.9"], standalone_mode=False)
+    assert isinstance(ran.exception, NoSuchRelease)
 
 
 def test_a_check_needs_a_command() -> None:

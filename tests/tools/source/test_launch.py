@@ -421,3 +421,38 @@ def test_options_that_a_comment_cuts_off_are_said_to_be_lost() -> None:
     assert (cut.severity, cut.flag) == ("warning", "--tp-size")
     assert "--tp-size, --port" in cut.message
     assert begun_in(f"[Service]\nExecStart={command}").lost == ()
+
+
+TOPK = f"{START} --speculative-algorithm EAGLE --speculative-eagle-topk 4 --speculative-num-steps 3"
+
+
+@pytest.mark.parametrize(
+    ("before", "refused"),
+    [
+        ("SGLANG_ENABLE_SPEC_V2=1 ", True),
+        ("env SGLANG_ENABLE_SPEC_V2=True ", True),
+        ("export SGLANG_ENABLE_SPEC_V2=yes; ", True),
+        ("docker run -e SGLANG_ENABLE_SPEC_V2=1 --gpus all img ", True),
+        ("SGLANG_ENABLE_SPEC_V2=0 ", False),
+        ("SGLANG_ENABLE_SPEC_V2=$ON ", False),
+        ("", False),
+    ],
+)
+def test_a_rule_that_asks_for_a_variable_is_weighed_where_the_command_sets_it(before: str, refused: bool) -> None:
+    found = [each for each in check_command(before + TOPK, tree("0.5.9")) if each.severity == "error"]
+    assert ["Spec v2" in each.message and each.at == "srt/server_args.py:2380" for each in found] == [True] * refused
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "instead"),
+    [
+        ("SGLANG_ENABLE_SPEC_V3", "0.5.9", "SGLANG_ENABLE_SPEC_V2"),
+        ("SGLANG_ENABLE_SPEC_V2", "0.5.9", None),
+        ("SGLANG_USE_AITER", "0.5.23", None),
+        ("SGL_USE_AITER", "0.5.9", None),
+        ("HF_HOME", "0.5.9", None),
+    ],
+)
+def test_a_variable_that_nothing_reads_is_said(name: str, version: str, instead: str | None) -> None:
+    found = {each.flag: each.instead for each in check_command(f"{name}=1 {START}", tree(version))}
+    assert found.get(name) == instead

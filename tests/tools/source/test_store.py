@@ -203,5 +203,8 @@ def test_prune_keeps_what_it_is_told_to(tmp_path: Path) -> None:
 def test_a_version_that_no_index_has_is_compared_with_its_own_line_of_releases(version: str, told: str) -> None:
     from tools.source.wheel import _unavailable
 
-    said = "ERROR: Could not find a version (from versions: 0.1.19, 0.4.7, 0.4.9, 0.5.2, 0.5.19, 0.5.23)"
+    said = (
+        "ERROR: Could not find a version (from versions: 0.1.19, 0.4.7, 0.4.9, 0.5.2, 0.5.23)\n"
+        "ERROR: Could not find a version (from versions: 0.4.9, 0.5.2, 0.5.19)"
+    )
     assert told in _unavailable(version, said).message
