@@ -17,6 +17,8 @@ _MIB: Final = 1 << 20
 _ROW: Final = re.compile(r"\|\s*(\d+)\s+(\S.*?)\s+(?:On|Off|N/A)\s*\|\s*[0-9A-Fa-f]{8}:")
 _SHORT_ROW: Final = re.compile(r"[\s|]*(\d+)\s+((?:NVIDIA|Tesla|GeForce|Quadro|RTX)\b[^|]*?)\s*\|")
 _ROW_MEMORY: Final = re.compile(r"\b(\d{1,9})MiB\s{0,9}/\s{0,9}(\d{1,9})MiB")
+_GPUSTAT: Final = re.compile(r"\s*\[(\d+)\]\s+(\S[^|]*?)\s*\|.*?(\d{1,9})\s*/\s*(\d{1,9})\s*MB\b(.*)")
+_GPUSTAT_PROCESS: Final = re.compile(r"([\w.:-]+)(?:/(\d+))?\((\d+)M\)")
 _TABLE_HEAD: Final = re.compile(r"NVIDIA-SMI \S+\s+Driver Version: (\S+)")
 _TABLE_PROCESS: Final = re.compile(r"\|\s*(\d+)\s+\S+\s+\S+\s+(\d+)\s+[CG+M]+\s+(\S.*?)\s+(\d+)MiB\s*\|")
 
@@ -66,7 +68,7 @@ def read_nvidia(page: Page, evidence: Evidence) -> None:
 
 def looks_like_gpus(line: str) -> bool:
     """Whether a line heads a listing that `read_nvidia` reads."""
-    if _TABLE_HEAD.search(line) or _QUERY.search(line) or _ROW_MEMORY.search(line):
+    if _TABLE_HEAD.search(line) or _QUERY.search(line) or _ROW_MEMORY.search(line) or _GPUSTAT.match(line):
         return True
     return _is_head([cell.split(" [")[0].strip() for cell in _cells(line)])
 
@@ -160,11 +162,25 @@ def _nvidia_table(page: Page, text: str) -> None:
             page.add("gpu_used_mib", int(memory[1]), number, scope=scope)
             page.add("gpu_memory_mib", int(memory[2]), number, scope=scope)
             scope = ""
+        if stat := _GPUSTAT.match(raw):
+            _gpustat(page, stat, number)
         process = _TABLE_PROCESS.match(raw)
         if process is not None:
             both = f"gpu{process[1]}:{process[2]}"
             page.add("gpu_process_mib", int(process[4]), number, scope=both)
             page.add("gpu_process", process[3], number, scope=both)
+
+
+def _gpustat(page: Page, found: re.Match[str], number: int) -> None:
+    """`[0] NAME | 33'C, 0 % | 66601 / 81251 MB | user(2620M) user:python/4711(57706M)`: MB are MiB there."""
+    scope = f"gpu{found[1]}"
+    page.add("gpu_name", found[2], number, scope=scope)
+    page.add("gpu_used_mib", int(found[3]), number, scope=scope)
+    page.add("gpu_memory_mib", int(found[4]), number, scope=scope)
+    for place, (name, pid, held) in enumerate(_GPUSTAT_PROCESS.findall(found[5])):
+        both = f"{scope}:{pid or place}"
+        page.add("gpu_process_mib", int(held), number, scope=both)
+        page.add("gpu_process", name, number, scope=both)
 
 
 def _rocm_json(page: Page, text: str) -> None:

@@ -130,6 +130,9 @@ def _unified(view: View) -> Actions:
     )
 
 
+_POOL_ASKED = said("prefill_alloc", "decode_alloc")
+
+
 ENTRIES = (
     Entry(
         "capacity.kv_pool_too_small",
@@ -156,6 +159,13 @@ ENTRIES = (
                 2,
                 both(said("running_reduced_by_kv"), lacks(HYBRID)),
                 "the server lowered the limit to what the pool carries",
+            ),
+            Clue(
+                4,
+                both(
+                    said("prefill_alloc", "decode_alloc"), fact("wanted_tokens"), lacks(fact("wanted_below_available"))
+                ),
+                "a batch asked for more tokens than the pool had left",
             ),
             Clue(1.5, symptom("pool_small"), "the pool is said to be small"),
             Clue(

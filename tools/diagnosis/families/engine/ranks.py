@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tools.diagnosis.changes import FRACTION, Forbidden, plan, step
+from tools.diagnosis.changes import FRACTION, NOT_MEMORY, Forbidden, plan, step
 from tools.diagnosis.clues import (
     Clue,
     Entry,
@@ -11,6 +11,7 @@ from tools.diagnosis.clues import (
     either,
     fact,
     lacks,
+    phase,
     said,
     setting_above,
     symptom,
@@ -193,6 +194,8 @@ def _nccl(view: View) -> Actions:
 
 def _imbalance(view: View) -> Actions:
     """Never the fraction: it is a share of what each GPU has free, and the refusal comes before it is used."""
+    if _other_stage_has_room(view):
+        return plan(_even_stages(view), never=NOT_MEMORY)
     never: tuple[Forbidden, ...] = (
         ("lower", FRACTION, "the start is refused by what is free before the load, whatever the fraction"),
         ("raise", FRACTION, "the fullest GPU decides"),
@@ -222,6 +225,20 @@ def _imbalance(view: View) -> Actions:
         never=(*never, ("set", "SGL_DISABLE_TP_MEMORY_INBALANCE_CHECK", "the fullest GPU still runs out")),
         alternatives=(("--base-gpu-id", "skips the first GPUs, where they are the ones in use"),),
     )
+
+
+def _other_stage_has_room(view: View) -> Seen | None:
+    """Of a pipeline's stages one ran out of memory in its load, and another has loaded with room to spare."""
+    spare = view.number("weights_after_gib")
+    if (view.value("--pp-size") or 1) < 2 or spare is None or spare < 4 or phase("load")(view) is None:
+        return None
+    return Seen(f"another stage has {spare:g} GiB left", view.sources("weights_after_gib", "oom_phase"))
+
+
+def _even_stages(view: View) -> Proposal:
+    name = "SGLANG_PP_LAYER_PARTITION"  # sglang 0.5.1 srt/distributed/utils.py
+    why = "equal parts are cut and one stage gets the rest; say how many layers each has, fewer on this one"
+    return Proposal("env", "set", name, view.env(name) or None, "layers of each stage, as 12,12,11,11", "", why)
 
 
 def _unchecked(view: View, why: str) -> Proposal:
@@ -347,6 +364,7 @@ ENTRIES = (
         "One GPU has less free memory than the others before the model is loaded.",
         for_=(
             Clue(6, said("memory_unbalanced"), "the server says that memory is unbalanced"),
+            Clue(6, _other_stage_has_room, "one stage of the pipeline runs out, another has room"),
             Clue(
                 2,
                 both(symptom("gpu0_heavier"), lacks(_WORKERS), lacks(symptom("images", "image_work", "host_cache"))),

@@ -178,7 +178,10 @@ def _larger_host(view: View) -> Actions:
 
 
 def _pin(view: View) -> Actions:
+    locks = "what may be locked is less than the pools; raise ulimit -l, LimitMEMLOCK or the container's ulimit"
+    limit = [Proposal("host", "set", "memlock", None, "unlimited", "", locks)] if said("memlock")(view) else []
     return plan(
+        *limit,
         less_host(view, "one registration must stay below what the platform can pin for a process"),
         never=(
             ("raise", "--mem-fraction-static", "a larger GPU pool asks for a larger host pool"),

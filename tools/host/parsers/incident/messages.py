@@ -73,7 +73,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ("host_pool_not_larger", r"host memory should be larger than the device memory|smaller than the device pool"),
     (
         "pin_failed",
-        r"cudahostregister|hiphostregister|hiphostmalloc.{0,60}fail|pinned host memory allocation|host buffer is not pinned|cudahostalloc failed|failed to pin",
+        r"cudahostregister|hiphostregister|hiphostmalloc.{0,60}fail|pinned host memory allocation|host buffer is not pinned|cudahostalloc failed|failed to pin|failed to register memory\b.{0,80}cannot allocate memory",
     ),
     ("l3_attached", r"attached hicache storage backend|creating storage backend '"),
     (
@@ -125,7 +125,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
         r"timed out waiting \d+ ?ms for (?:recv|send)|gloo.{0,80}(?:timed out|timeout)|monitoredbarrier|barrier.{0,30}timed out",
     ),
     ("nccl_init", r"sglang is using nccl|init torch distributed begin"),
-    ("memlock", r"memlock|locked.memory"),
+    ("memlock", r"memlock|locked.memory|ulimit -l\b"),
     ("too_many_files", r"too many open files|emfile|code: 24\b"),
     ("permission_denied", r"permission denied|eacces|errno 13|operation not permitted(?! when stream)"),
     (
@@ -221,7 +221,7 @@ _TRIGGER: Final = re.compile(
     r"pinned|host|layout|layer|choose|choice|argument|option|invalid|unknown|watchdog|detokenizer|batch|architecture|"
     r"capability|kernel|sm_?\d|requires|import|assert|length|long|hugepage|shmem|backend|dtype|compile|ninja|gcc|"
     r"nvcc|openssl|\.h\b|unified|viable|fraction|workspace|resources|mamba|state|leak|indexkernel|code: 24|load weight|"
-    r"kvcache|transfer|queue|scaling|huge|attribute|not found|within_size|cannot|only|system ?oom|victim|errno|enospc|quota|disk|timed out|gloo|barrier|distributed|differ|lmcache|mooncake|imbalance|unbalanced|capture|captur|total_num_tokens"
+    r"kvcache|transfer|queue|scaling|huge|attribute|not found|within_size|cannot|only|system ?oom|victim|errno|enospc|quota|disk|timed out|gloo|barrier|distributed|differ|lmcache|mooncake|imbalance|unbalanced|capture|captur|total_num_tokens|ulimit|memlock"
 )
 
 _HOST: Final = re.compile(

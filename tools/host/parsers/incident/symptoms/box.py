@@ -12,7 +12,7 @@ TERMS: Final[tuple[tuple[str, str], ...]] = (
         "container_limit",
         r"(?:container|pod|cgroup|docker|kubernetes|k8s).{0,50}(?:limit|memory|killed|oom)|mem_limit|memory limit|limits?:",
     ),
-    ("nofile", r"ulimit|nofile|open files|file descriptors?"),
+    ("nofile", r"ulimit(?! -l\b)|nofile|open files|file descriptors?"),
     ("read_only", r"read-only|not writable|cannot write"),
     (
         "build_missing",
