@@ -38,7 +38,8 @@ def advise(case: Case, source: Source | None, wanted: Sequence[Json]) -> Advised
         launch=launch,
         catalogue=catalogue,
         evidence=case.evidence,
-        citations=[name for name, citation in case.citations.items() if citation.checked],
+        citations={name: f"{each.path} {each.quote}" for name, each in case.citations.items() if each.checked},
+        rests_on=_rests_on(case),
         live=case.opened.target.get("kind") != "bundle",
     )
     accepted = tuple(change.row() for change in checked.accepted)
@@ -75,6 +76,17 @@ def advise(case: Case, source: Source | None, wanted: Sequence[Json]) -> Advised
         stages=tuple(stage.row() for stage in stages),
         walls=tuple(_walls(case.facts, accepted, catalogue)),
     )
+
+
+def _rests_on(case: Case) -> dict[str, set[str]]:
+    """By option, what the live explanations that call for it rest on."""
+    found: dict[str, set[str]] = {}
+    for row in case.weighed.hypotheses if case.weighed else ():
+        if row.status != "refuted" and row.supporting:
+            sources = {source for reason in row.supporting for source in reason.source}
+            for change in diagnosis.actions(row.label, case.facts).changes:
+                found.setdefault(change.flag, set()).update(sources, change.evidence)
+    return found
 
 
 def _rollback(patch: advice.Patch | None, watches: Iterable[Json]) -> Json:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import get_args
 
 from tools.advice import forbidden, memory, proof, values
+from tools.advice.bearing import bearing
 from tools.advice.catalogue import Catalogue, FlagInfo
 from tools.advice.change import Change, Checked, Do, Kind, Problem, Refusal, Scalar, Valid
 from tools.advice.command import engine_run
@@ -31,7 +32,8 @@ class _Case:
     launch: Launch | None
     catalogue: Catalogue | None
     evidence: Mapping[str, Evidence]
-    citations: frozenset[str]
+    citations: Mapping[str, str]
+    rests_on: Mapping[str, Collection[str]]
     live: bool
     arithmetic: Arithmetic | None
 
@@ -43,16 +45,18 @@ def check(
     launch: Launch | None,
     catalogue: Catalogue | None,
     evidence: Mapping[str, Evidence] | None = None,
-    citations: Iterable[str] = (),
+    citations: Mapping[str, str] | None = None,
+    rests_on: Mapping[str, Collection[str]] | None = None,
     live: bool = True,
     capacity: Arithmetic | None = None,
 ) -> Checked:
     """Check each change by its kind, then all that passed together.
 
-    `evidence` by id and `citations` (ids of checked ones) are what a change may refer to. `live` is False where all
-    that is known was pasted. `capacity(options_before, options_after, facts)` adds sums to those made here.
+    `evidence` by id and `citations` (the quoted lines of checked ones, by id) are what a change may refer to; one of
+    them has to do with the change, or is among what a finding that calls for it `rests_on`, by option. `live` is False
+    where all that is known was pasted. `capacity(options_before, options_after, facts)` adds sums to those made here.
     """
-    case = _Case(facts, launch, catalogue, evidence or {}, frozenset(citations), live, capacity)
+    case = _Case(facts, launch, catalogue, evidence or {}, citations or {}, rests_on or {}, live, capacity)
     passed: list[Change] = []
     refused: list[Refusal] = []
     for change in changes:
@@ -61,7 +65,7 @@ def check(
             fitting = _KINDS[change.kind](change, case)
             _not_twice(fitting, passed, case)
             _referenced(fitting, case)
-            passed.append(_proved(fitting, case))
+            passed.append(_proved(fitting, _bearing(fitting, change.flag, case), case))
         except _Refused as error:
             refused.append(Refusal(change, str(error)))
     return _together(passed, refused, case)
@@ -244,7 +248,20 @@ def _referenced(change: Change, case: _Case) -> None:
         raise _Refused(f"{wrong} names no evidence of this case and no checked citation")
 
 
-def _proved(change: Change, case: _Case) -> Change:
+def _bearing(change: Change, proposed: str, case: _Case) -> tuple[str, ...]:
+    """What of the evidence has to do with the change, `proposed` under this name."""
+    premise = [*case.rests_on.get(proposed, ()), *case.rests_on.get(change.flag, ())]
+    found = bearing(change, premise, case.evidence, case.citations, case.facts)
+    if not found:
+        name = change.flag.removeprefix("--").replace("-", "_")
+        raise _Refused(
+            f"nothing that is cited speaks of {change.flag}: {', '.join(change.evidence)}; cite a line that names it, "
+            f"{name}, or what it moves"
+        )
+    return found
+
+
+def _proved(change: Change, bears: tuple[str, ...], case: _Case) -> Change:
     """Two kinds of evidence for the change itself. The launch is shown beside it and proves nothing but what is typed:
     it is there for every change, also for one that only a line of the log speaks for.
     """
@@ -252,7 +269,7 @@ def _proved(change: Change, case: _Case) -> Change:
     if case.launch is not None and change.kind in ("flag", "env"):
         known = tuple(one for one in case.launch.sources if one in case.evidence)
         shown = tuple(dict.fromkeys((*shown, *known)))
-    found = proof.kinds(change.evidence, case.evidence)
+    found = proof.kinds(bears, case.evidence)
     sure = proof.confirmed(found, live=case.live)
     return replace(change, evidence=shown, confirmed=sure, confirm_by="" if sure else proof.confirm_by(found))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from transcripts.facts import Evidence
 
@@ -39,7 +39,7 @@ def kinds(references: tuple[str, ...], evidence: Mapping[str, Evidence]) -> froz
     return frozenset(found)
 
 
-def unknown(references: tuple[str, ...], evidence: Mapping[str, Evidence], citations: frozenset[str]) -> str:
+def unknown(references: tuple[str, ...], evidence: Mapping[str, Evidence], citations: Collection[str]) -> str:
     """The first reference that names neither evidence nor a checked citation, empty when all do."""
     for reference in references:
         name, _, line = reference.partition(":")
