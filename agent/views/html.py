@@ -33,13 +33,13 @@ a { color: var(--link); } p { margin: .5rem 0; max-width: 48rem; } li { margin: 
 caption { text-align: left; color: var(--dim); font-size: .85rem; padding-bottom: .2rem; }
 th, td { text-align: left; vertical-align: top; padding: .3rem .6rem .3rem 0; border-bottom: 1px solid var(--rule);
   min-width: 4.5rem; overflow-wrap: break-word; }
-td[data-column="time"] { white-space: nowrap; }
+td[data-column="time"] { white-space: nowrap; } td[data-column="latency"] { min-width: 9rem; }
 th { color: var(--dim); font-weight: 600; } td:last-child { min-width: 9rem; }
 pre { margin: .5rem 0; padding: .6rem; background: var(--code); border: 1px solid var(--rule); white-space: pre-wrap;
   font-size: .82rem; overflow-wrap: anywhere; }
 .quotes { margin: .5rem 0; padding: .3rem .6rem; background: var(--code); border: 1px solid var(--rule); }
 .quotes p { display: flex; gap: .8rem; margin: 0; padding: .12rem 0; max-width: none; font-size: .82rem; }
-.quotes span { flex: 0 0 3rem; color: var(--dim); text-align: right; } .quotes code { white-space: pre-wrap; }
+.quotes span { flex: 0 0 2.5rem; color: var(--dim); text-align: right; } .quotes code { white-space: pre-wrap; }
 details { border-bottom: 1px solid var(--rule); padding: .25rem 0; } summary { cursor: pointer; }
 .task > :not(summary) { margin-left: 1rem; }
 .step { padding: .25rem 0; } .said { border-left: 3px solid var(--link); padding-left: .6rem; margin: .8rem 0; }

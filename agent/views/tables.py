@@ -51,13 +51,17 @@ def options(document: Json, width: int, *, whole: bool) -> list[Line]:
     return lines
 
 
+def against(option: Json) -> list[str]:
+    """What is said against an option, piece by piece: the limit it runs into, then its risks."""
+    return [piece for text in (option.get("why_not"), option.get("risk")) if text for piece in text.split("; ")]
+
+
 def _risks(options: list[Json]) -> list[tuple[str, str]]:
     """What each option risks or runs into: what several share said once, what a combination shares said of its part."""
     owners: dict[str, list[Json]] = {}
     for option in options:
-        for text in (option.get("why_not"), option.get("risk")):
-            for piece in filter(None, (text or "").split("; ")):
-                owners.setdefault(piece, []).append(option)
+        for piece in against(option):
+            owners.setdefault(piece, []).append(option)
     said: dict[str, list[str]] = {}
     for piece, rows in owners.items():
         alone = [row["name"] for row in rows if not row.get("combined")]

@@ -18,7 +18,10 @@ _MEANT: Final[dict[str, tuple[str, str]]] = {
     ),
     "gpu_error": (
         "the driver reports an error of a GPU; no setting of SGLang causes or mends that",
-        "journalctl -k | grep Xid names the card; drain it, reset or reboot, and have it replaced where it comes back",
+        (
+            "`journalctl -k -n 1000 --no-pager | grep Xid` names the card; drain it, reset or reboot, and have it "
+            "replaced where it comes back"
+        ),
     ),
     "fabric_not_ready": (
         "the GPUs wait for the fabric manager",
@@ -26,7 +29,10 @@ _MEANT: Final[dict[str, tuple[str, str]]] = {
     ),
     "killed": (
         "the kernel or the container's limit ended the process for host memory",
-        "journalctl -k | grep -i -A3 oom says whose limit; free -g and memory.max say how much there is",
+        (
+            "`journalctl -k -n 1000 --no-pager | grep -i -A3 oom` says whose limit; free -g and memory.max say how "
+            "much there is"
+        ),
     ),
     "driver_not_visible": (
         "the process does not see the NVIDIA driver",

@@ -10,6 +10,7 @@ from typing import Any, Final
 from agent.views.first import headline
 from agent.views.sections.before import findings_told
 from agent.views.sections.blocks import HAPPENED, Block, Code, Items, Paragraph, Table, cited, happened, options_matter
+from agent.views.tables import against
 from agent.views.terminal import rolled_back_when, still_asked
 from agent.views.words import (
     VERDICTS,
@@ -43,7 +44,14 @@ def decision(document: Json) -> Iterator[Block]:
     ]
     if own:
         yield Items(tuple(cited(sentence(each["text"]), each["references"]) for each in own))
-    left = [ended(f"Not chosen: {each['what']}: {each['why_not']}") for each in document["alternatives"]]
+    compared = {piece for option in document["options"] for piece in against(option)}
+    above = [each["what"] for each in document["alternatives"] if compared.issuperset(each["why_not"].split("; "))]
+    left = [f"Not chosen, for what the options above say against them: {'; '.join(above)}."] if above else []
+    left += [
+        ended(f"Not chosen: {each['what']}: {each['why_not']}")
+        for each in document["alternatives"]
+        if each["what"] not in above
+    ]
     if left:
         yield Items(tuple(cited(text, leaning) for text in left))
     later = [

@@ -136,7 +136,8 @@ def _recommendation(document: Json) -> Paragraph:
     if not document["changes"]:
         settle = still_asked(document)[:1]
         refused = [f"{each['what']} was proposed and refused: {each['reason']}" for each in document["refused"][:1]]
-        open_ = f" before this is known: {settle[0]}" if settle and not refused else ""
+        look = settle[0].replace(" Look: ", " Look at ") if settle else ""
+        open_ = f" before this is known: {look}" if look and not refused else ""
         return Paragraph(sentence("; ".join([f"No change is recommended{open_}", *refused])))
     said = "; ".join(change_told(change) for change in document["changes"])
     restarts = [stage for stage in document["stages"] if stage.get("restart")]
@@ -165,9 +166,9 @@ def impact(document: Json) -> Iterator[Block]:
     ]
     if rows:
         yield Table("Impact in figures", ("what", "value", "known", "from"), tuple(rows))
+        yield Paragraph("Which users or requests felt it does not stand in what was looked at.")
     else:
-        yield Paragraph("No figure of the load was seen, so how far users felt it is not known.")
-    yield Paragraph("Which users or requests felt it does not stand in what was looked at.")
+        yield Paragraph("No figure of the load was seen, so which users felt it, and how far, is not known.")
 
 
 def _plainly(value: object) -> str:
@@ -195,7 +196,8 @@ def _briefly(event: Json) -> Json:
 
 def background(document: Json) -> Iterator[Block]:
     """A short paragraph of terms that this case uses, then what the deployed source says of the flags at hand."""
-    told = document["hypotheses"][:2] if document["diagnosis"]["kind"] != "healthy" else []
+    live = [row for row in document["hypotheses"] if row["status"] != "refuted"]
+    told = live[:2] if document["diagnosis"]["kind"] != "healthy" else []
     spoken = [document["complaint"], *(row["statement"] for row in told)]
     spoken += [sentence["text"] for sentence in document["decided"].get("answer", ())]
     text = " ".join(spoken)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, Final
 
 from agent.views.sections.blocks import Block, Items, Paragraph, Picture, Table, cited, options_matter, refs
-from agent.views.tables import told_options
+from agent.views.tables import against, told_options
 from agent.views.terminal import FAILED, still_asked, unknown
 from agent.views.terminal import brought as task_brought
 from agent.views.weighed import facts_weighed, looks_weighed
@@ -155,6 +155,7 @@ def options(document: Json) -> Iterator[Block]:
         key=lambda option: (-option["running_factor"], option["name"]),
     )
     shown = [*single, *combined[:3]]
+    told_of_parts = {piece for option in single for piece in against(option)}
     rows = tuple(
         (
             option["name"],
@@ -165,7 +166,7 @@ def options(document: Json) -> Iterator[Block]:
             "does not fit" if option.get("fits") is False else "restart" if option.get("restart") else "nothing",
             _latency(option),
             option.get("grade", ""),
-            cited("; ".join(filter(None, (option.get("why_not"), option.get("risk")))), option.get("evidence", ())),
+            cited("; ".join(_risks(option, told_of_parts)), option.get("evidence", ())),
         )
         for option in shown
     )
@@ -208,6 +209,13 @@ def options(document: Json) -> Iterator[Block]:
     if lines:
         yield Paragraph("What the source knows beside these that uses host RAM or moves weights:")
         yield Items(tuple(cited(sentence(line), _owned(told, line)) for line in lines))
+
+
+def _risks(option: Json, told_of_parts: Collection[str]) -> list[str]:
+    """What speaks against an option, piece by piece; of a combination what is not told of one of its parts."""
+    pieces = against(option)
+    own = [piece for piece in pieces if not option.get("combined") or piece not in told_of_parts]
+    return own if len(own) == len(pieces) else [*own, "what its parts have"]
 
 
 def _latency(option: Json) -> str:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from tests.needs import shared
+from tests.program import ROOT
 from tools.host.policy import judge, score, settle
+
+DIAGNOSIS = ROOT / "tools" / "diagnosis"
 
 
 def test_every_row_of_the_table_is_right() -> None:
@@ -230,3 +234,31 @@ def test_required_additions_are_sent() -> None:
     sent = judge("curl -s http://127.0.0.1:30000/health").command
     assert "--noproxy" in sent
     assert "--max-redirs=0" in sent
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ("journalctl -k | grep Xid", "add --no-pager -n 1000"),
+        ("journalctl -u sglang -n 50", "add --no-pager: "),
+        ("curl -s localhost:30000/get_server_info", "write http:// before localhost:30000/get_server_info"),
+        ("curl -s 127.0.0.1:30000", "write http:// before 127.0.0.1:30000"),
+        ("nvidia-smi -pm 1", "switches persistence mode"),
+        ("nvidia-smi -i 0 -pl 300", "sets the power limit"),
+        ("nvidia-smi -r", "resets the GPU"),
+        ("nvidia-smi --lock-gpu-clocks=100,200", "sets clocks"),
+    ],
+)
+def test_a_refusal_says_what_the_command_would_do_or_how_to_put_it(command: str, says: str) -> None:
+    verdict = judge(command)
+    assert verdict.kind == "deny"
+    assert says in verdict.reason
+    assert "[secret]" not in verdict.reason
+
+
+def test_commands_that_a_screen_advises_are_allowed() -> None:
+    """What is in backticks in the words of a diagnosis can be typed as it stands."""
+    said = "\n".join(path.read_text(encoding="utf-8") for path in DIAGNOSIS.rglob("*.py"))
+    advised = {each for each in re.findall(r"`([^`\n{]+)`", said) if each.startswith(("journalctl ", "dmesg", "curl "))}
+    assert len(advised) > 1
+    assert [each for each in advised if judge(each).kind != "allow"] == []

@@ -125,7 +125,8 @@ ENTRIES = (
         ),
         settle=Question(
             "Which version runs, and what failed first?",
-            "pip show sglang; one run with CUDA_LAUNCH_BLOCKING=1 for the kernel; journalctl -k | grep Xid",
+            "pip show sglang; one run with CUDA_LAUNCH_BLOCKING=1 for the kernel; "
+            "`journalctl -k -n 1000 --no-pager | grep Xid`",
         ),
         act=_fixed_later,
     ),

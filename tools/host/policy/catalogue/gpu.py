@@ -12,6 +12,27 @@ from tools.host.policy.verdict import Finding, ask, deny
 _MUTATES: Final = deny("mutate", "an option of this tool that is not known to read changes the GPU")
 _ENDLESS: Final = never("hang", "repeats for ever", "-l --loop -lms --loop-ms", takes=True)
 _TO_FILE: Final = never("write", "writes its report to any file", "-f --filename", takes=True)
+_SETTERS: Final = {
+    **never(
+        "mutate", "switches persistence mode: whether the driver stays loaded", "-pm --persistence-mode", takes=True
+    ),
+    **never("mutate", "sets the power limit", "-pl --power-limit", takes=True),
+    **never(
+        "mutate",
+        "sets clocks",
+        "-ac --applications-clocks -lgc --lock-gpu-clocks -lmc --lock-memory-clocks",
+        takes=True,
+    ),
+    **never(
+        "mutate",
+        "resets clocks",
+        "-rac --reset-applications-clocks -rgc --reset-gpu-clocks -rmc --reset-memory-clocks",
+    ),
+    **never("mutate", "resets the GPU: what runs on it is lost", "-r --gpu-reset"),
+    **never("mutate", "sets who may compute on the GPU", "-c --compute-mode", takes=True),
+    **never("mutate", "switches error correction", "-e --ecc-config", takes=True),
+    **never("mutate", "switches MIG mode: the GPU is divided anew", "-mig --multi-instance-gpu", takes=True),
+}
 _COUNT: Final = number(1, 60)
 
 
@@ -62,6 +83,7 @@ _NVIDIA_SMI: Final = Entry(
         **valued(choice("csv noheader nounits"), "--format"),
         **_ENDLESS,
         **_TO_FILE,
+        **_SETTERS,
     },
     style="words",
     check=_smi,

@@ -40,6 +40,7 @@ _QUERY: Final = re.compile(r"((include|format|dp_rank)=[a-z0-9_,]{1,60}(&|$))*")
 _URL: Final = re.compile(
     r"http://(?P<host>[A-Za-z0-9.-]+|\[[0-9a-fA-F:]+\])(:(?P<port>\d{1,5}))?(?P<path>/[A-Za-z0-9_./-]*)?(\?(?P<query>.*))?"
 )
+_NO_SCHEME: Final = re.compile(r"[A-Za-z0-9.-]+(:\d+)?(/.*)?")
 
 
 def _curl(parsed: Parsed) -> Iterable[Finding]:
@@ -54,6 +55,9 @@ def _curl(parsed: Parsed) -> Iterable[Finding]:
 
 def _judge_url(url: str, ports: frozenset[int]) -> Iterable[Finding]:
     found = _URL.fullmatch(url)
+    if found is None and _NO_SCHEME.fullmatch(url):
+        yield deny("net", f"write http:// before {url}: what is asked must stand there in full")
+        return
     if found is None:
         yield deny("net" if url.startswith("http") else "secret", f"{url} is not a plain http URL")
         return
@@ -62,7 +66,7 @@ def _judge_url(url: str, ports: frozenset[int]) -> Iterable[Finding]:
         yield deny("secret", "the cloud's credentials are served there")
     elif host == "localhost" or is_private(host):
         if host not in {"127.0.0.1", "[::1]"}:
-            yield ask("net", f"{host} is not the loopback address as a literal")
+            yield ask("net", f"{host} is not the loopback address as a literal, 127.0.0.1")
         elif int(found["port"] or HTTP_PORT) > HIGHEST_PORT:
             yield deny("net", f"{found['port']} is no port")
         elif (port := int(found["port"] or HTTP_PORT)) not in ports:

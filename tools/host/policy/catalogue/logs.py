@@ -12,6 +12,9 @@ from tools.host.policy.roles import anything, choice, lines, matching, number, u
 from tools.host.policy.verdict import Finding, ask, deny
 
 _PAGER: Final = deny("pager", "add --no-pager: without it a pager with a shell escape may start")
+_PAGER_AND_ALL: Final = deny(
+    "pager", "add --no-pager -n 1000: without them a pager with a shell escape may start, and the whole journal comes"
+)
 _FORMATS: Final = choice(
     "short short-full short-iso short-iso-precise short-precise short-monotonic short-delta short-unix with-unit cat"
     " json json-pretty json-seq verbose export"
@@ -26,11 +29,12 @@ _OTHER_ROOT: Final = never(
 
 
 def _journal(parsed: Parsed) -> Iterable[Finding]:
+    bounded = parsed.has("-n", "--lines")
     if not parsed.has("--no-pager", "--disk-usage", "--verify"):
-        yield _PAGER
+        yield _PAGER if bounded else _PAGER_AND_ALL
     short = ("--list-boots", "--disk-usage", "--header", "-N", "--fields", "-F", "--field", "--verify")
-    if not parsed.has("-n", "--lines", *short):
-        yield ask("cost", "without -n the whole journal comes: bound it")
+    if not bounded and not parsed.has(*short):
+        yield ask("cost", "without -n the whole journal comes: bound it, as with -n 1000")
 
 
 _JOURNALCTL: Final = Entry(
