@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from agent import sums
 from agent.case import Case
-from agent.views.words import FILL_IN, GPU_WALL, amount
+from agent.views.words import FILL_IN, GPU_WALL, amount, option_typed
 from tools import advice, capacity, diagnosis
+from tools.spoken import whole
 from transcripts.errors import ScoutError
 from transcripts.facts import Facts, Value
 from transcripts.records import Advised
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from tools.source import Source
 
 Json = dict[str, Any]
-TUNED = "the operator says that it was tuned: it is left as it is"
+TUNED = "the operator wants it left as it is"
 
 
 def advise(case: Case, source: Source | None, wanted: Sequence[Json]) -> Advised:
@@ -28,8 +29,8 @@ def advise(case: Case, source: Source | None, wanted: Sequence[Json]) -> Advised
     actions = diagnosis.actions(label, case.facts) if label else diagnosis.Actions()
     proposed = [_of_model(row) for row in wanted] or [_of_playbook(each, case) for each in actions.changes]
     tuned = {fact.scope: fact.source for fact in case.facts.all("tuned")}
-    left = [each for each in proposed if each.flag in tuned]
-    proposed = [each for each in proposed if each.flag not in tuned]
+    left = [each for each in proposed if _stays(each.flag, tuned)]
+    proposed = [each for each in proposed if each not in left]
     launch = advice.launch_from(case.evidence.values(), case.facts)
     catalogue = _flags_of(case, source)
     checked = advice.check(
@@ -62,7 +63,7 @@ def advise(case: Case, source: Source | None, wanted: Sequence[Json]) -> Advised
         changes=(*accepted, *(replace(each.change, confirm_by=FILL_IN).row() for each in open_)),
         refused=(
             *({"what": _said(each.change), "reason": each.reason} for each in checked.refused if each not in open_),
-            *({"what": _said(each), "reason": f"{TUNED} [{tuned[each.flag]}]"} for each in left),
+            *({"what": _said(each), "reason": f"{TUNED} [{_stays(each.flag, tuned)}]"} for each in left),
         ),
         arithmetic=tuple(_arithmetic(case.facts, checked.accepted)),
         launch=patch.row() if patch else {},
@@ -93,6 +94,11 @@ def _rollback(patch: advice.Patch | None, watches: Iterable[Json]) -> Json:
     """What takes the change back, where the launch command was seen, and which measure says that it must be."""
     when = [f"{each['metric']}: {each['worse']}" for each in watches]
     return {"commands": list(patch.rollback) if patch else [], "when": when}
+
+
+def _stays(flag: str, tuned: Mapping[str, str]) -> str:
+    """Where the operator says that an option, or the one that it is part of, stays as it is; empty where nowhere."""
+    return tuned.get(flag) or tuned.get(whole(flag), "")
 
 
 def _for_the_operator(change: advice.Change, launch: advice.Launch | None, catalogue: advice.Flags | None) -> bool:
@@ -188,7 +194,11 @@ def _of_playbook(proposal: diagnosis.Proposal, case: Case) -> advice.Change:
 
 
 def _said(change: advice.Change) -> str:
-    return f"{change.do} {change.flag}" + ("" if change.to is None else f" {change.to}")
+    return (
+        f"remove {change.flag}"
+        if change.do == "remove"
+        else f"{change.do} {option_typed(change.flag, change.to or '')}"
+    )
 
 
 def _arithmetic(facts: Facts, changes: Iterable[advice.Change]) -> Iterable[Json]:

@@ -12,7 +12,9 @@ from agent.case import COMPLAINT, Case, Decision
 from agent.contradictions import contradictions
 from agent.found import sglang_found
 from agent.grounding import sentences
+from agent.instead import instead
 from agent.story import decided, logged, marks, memory_after, quoted, series, since
+from agent.told import BINDING
 from transcripts.facts import Fact, Facts
 from transcripts.parts import Finding, HypothesisRow, ReasonRow
 
@@ -81,6 +83,7 @@ def document(case: Case, *, latest: bool = False) -> Json:
         "memory": list(compared.memory) if compared else [],
         "memory_after": memory_after(case),
         "changes": list(advised.changes) if advised else [],
+        "instead": instead(case),
         "refused": list(advised.refused) if advised else [],
         "arithmetic": _arithmetic(case),
         "launch": advised.launch if advised else {},
@@ -117,6 +120,7 @@ def _told(case: Case) -> Iterator[Json]:
             "text": item.text,
             "evidence": item.id,
             "measured": [_fact(fact) for fact in counted if fact and fact.grade != "claimed"],
+            "stays": [fact.scope or "no restart" for fact in stated if fact.name in BINDING],
         }
 
 

@@ -9,8 +9,9 @@ from typing import Any, Final
 
 from agent import sums
 from agent.case import Case
-from agent.views.words import FLAG, HICACHE, amount, plural
+from agent.views.words import FLAG, amount, plural
 from tools import capacity
+from tools.spoken import HICACHE
 from transcripts.facts import Facts
 from transcripts.parts import Finding
 from transcripts.records import Compared

@@ -14,16 +14,23 @@ _TELLS: Final = re.compile(
     r"|(?:running|queue)[:= ]*\d|\d+ (?:(?:requests?|users?|are|is|of them) )*(?:run|running|wait|waiting|queued?)\b)",
     re.IGNORECASE,
 )
-_ASKS: Final = re.compile(r"\?|\b(?:what|whats|how|why|which|when|where|who|if|should|could|can)\b", re.IGNORECASE)
+_ASKS: Final = re.compile(
+    r"\?|\b(?:what|whats|how|why|which|when|where|who|if|should|could|can(?!'t)|was|wie\w*|warum|wieso|weshalb|welche\w*|wann"
+    r"|wer|wenn|ob|kann|könnte\w*|darf)\b|(?:^|[,;]) *(?:does|do (?:i|we|you)|is|are|will|would|did|reicht|ist|sind)\b",
+    re.IGNORECASE,
+)
+BINDING: Final = ("tuned", "no_restart")  # facts of what has to stay as it is
 
 
 def states(text: str) -> bool:
-    """Whether words tell of the server rather than ask about it, and something of what they tell can be read."""
+    """Whether words tell of the server, or what has to stay, rather than ask; and something of it can be read."""
     from tools.host.parsers import parse
 
-    if not _TELLS.match(text) or _ASKS.search(text):
+    if _ASKS.search(text):
         return False
-    return any(fact.grade == "claimed" for fact in parse(Evidence("E0", COMPLAINT, "", "operator", "", None, text)))
+    facts = parse(Evidence("E0", COMPLAINT, "", "operator", "", None, text))
+    told = [fact for fact in facts if fact.grade == "claimed"]
+    return bool(told) and (bool(_TELLS.match(text)) or any(fact.name in BINDING for fact in told))
 
 
 def not_taken(case: Case) -> list[str]:

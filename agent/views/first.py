@@ -10,7 +10,8 @@ from textwrap import shorten
 from typing import Any, Final
 
 from agent.views.layout import Line, paragraph
-from agent.views.words import HICACHE, VERDICTS, amount, change_told, listed, measured, plural, sentence
+from agent.views.words import VERDICTS, amount, change_told, listed, measured, plural, sentence
+from tools.spoken import HICACHE
 
 Json = dict[str, Any]
 LABEL: Final = 10
@@ -96,8 +97,8 @@ def _row(label: str, text: str, width: int, style: str) -> list[Line]:
 def _rows(document: Json) -> Iterator[tuple[str, str, str]]:
     diagnosis = document["diagnosis"]
     yield "Asked", _cut(document["complaint"], ASKED), "dim"
-    for told in document["told"][-1:]:
-        yield "Told", _told(told), "dim"
+    if document["told"]:
+        yield "Told", _told(document["told"]), "dim"
     if document["state"] == "stopped":
         yield "Stopped", f"before its end; `sglscout resume {document['id']}` goes on with it.", STYLES["abstain"]
     if document["damage"]:
@@ -125,10 +126,13 @@ def _rows(document: Json) -> Iterator[tuple[str, str, str]]:
     yield "Server", ", ".join(filter(None, [target["host"], version, target["model"], *gpus])), "dim"
 
 
-def _told(told: Json) -> str:
-    """The operator's last statement as evidence; a figure of it that was measured is no question of belief."""
-    text = f"“{_cut(told['text'], CLAIM)}” [{told['evidence']}]: your word, weighed as such"
-    for fact in told["measured"][:1]:
+def _told(told: list[Json]) -> str:
+    """What the operator says has to stay, and the last statement; a figure of it that was measured is no belief."""
+    shown = [each for each in told if each is told[-1] or each.get("stays")]
+    room = max(CLAIM // len(shown), CLAIM // 4)
+    text = ", ".join(f"“{_cut(each['text'], room)}” [{each['evidence']}]" for each in shown)
+    text += ": your word, weighed as such"
+    for fact in told[-1]["measured"][:1]:
         name, value = measured(fact["name"], fact["value"], fact["unit"])
         text += f"; {name} was measured and counts: {value} [{fact['from']}]"
     return f"{text}."
@@ -198,6 +202,7 @@ def _change(document: Json) -> Iterator[tuple[str, str, str]]:
         refused = "; ".join(f"{each['what']}: {each['reason']}" for each in document["refused"][:1])
         if refused:
             yield "Change", _cut(f"none; not taken: {refused}", CAUSE), ""
+            yield from _instead(document)
             if not document["target"]["source"]:
                 yield "Do", "name the version: the same command with --sglang-version V, or --source PATH", ""
         elif document["diagnosis"]["kind"] == "cause" and document["alternatives"]:
@@ -207,12 +212,14 @@ def _change(document: Json) -> Iterator[tuple[str, str, str]]:
     told = [change_told(change) + ("" if change["confirmed"] else ", NOT CONFIRMED") for change in changes[:CHANGES]]
     more = [f"{plural(len(changes) - CHANGES, 'more change')}, below"] if len(changes) > CHANGES else []
     yield "Change", "; ".join([*told, *more]), "bold"
+    yield from _instead(document)
     known, left = risk(document)
     if known:
         yield "Risk", known + (f"; {left.count('; ') + 1} more, below" if left else ""), ""
     restarts = [stage for stage in document["stages"] if stage["restart"]]
     costs = [stage["cost"] for stage in restarts if stage["cost"]] or ["no restart"]
-    yield "Costs", (f"{plural(len(restarts), 'restart')}. " if restarts else "") + _sentences(costs[0], COST), ""
+    when = next((f", {stage['held_off']}" for stage in restarts if stage.get("held_off")), "")
+    yield "Costs", (f"{plural(len(restarts), 'restart')}{when}. " if restarts else "") + _sentences(costs[0], COST), ""
     watched = [_watch(each) for each in document["verify"][: 1 if known else 2]]
     if watched:
         yield "Watch", "; ".join(watched), ""
@@ -222,6 +229,16 @@ def _change(document: Json) -> Iterator[tuple[str, str, str]]:
 
 def _watch(row: Json) -> str:
     return f"{row['metric']}, for {row['window_s'] // 60} min: worse is {row['worse']}"
+
+
+def _instead(document: Json) -> Iterator[tuple[str, str, str]]:
+    """What is left where the operator ruled something out; documents of before lack it."""
+    option = document.get("instead")
+    if option:
+        runs = f", {amount(option['running'])} requests run" if option.get("running") else ""
+        against = f"; {option['risk']}" if option.get("risk") else ""
+        text = f"{option['name']}: {option['running_factor']:.2f}x the pool{runs}{against}"
+        yield "Instead", _cut(hicache_in_short(option) if option.get("host_gb") else text, CAUSE), ""
 
 
 def risk(document: Json) -> tuple[str, str]:

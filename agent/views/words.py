@@ -32,7 +32,6 @@ _BARE: Final = re.compile(
 )
 
 VERDICTS: Final = {"supported": "holds", "contradicted": "does not hold", "untestable": "cannot be tested yet"}
-HICACHE: Final = "--enable-hierarchical-cache"
 FLAG: Final = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]+")
 GPU_WALL: Final = "GPU memory: "  # how the wall begins that a change brings nearer on the GPU
 FILL_IN: Final = "it is left to the operator, who knows the place or the value"

@@ -170,7 +170,7 @@ def test_after_a_claim_only_what_it_changed_is_told(tmp_path: Path) -> None:
     done = sglscout(tmp_path, "chat", "--demo", "slots", stdin="\n".join(["why 48?", *claims]))
     _, held, tuned = (" ".join(part.split()) for part in done.out.split(f"{PROMPT} ")[1:])
     assert f"Told “{claims[0]}” [E41]: your word, weighed as such. The case was weighed anew; all else stands" in held
-    assert "Change none; not taken: set --max-running-requests 72: the operator says that it was tuned" in tuned
+    assert "Change none; not taken: set --max-running-requests 72: the operator wants it left as it is" in tuned
     assert "costs, watch, next wall; all else stands as before." in tuned
     assert not {"Cause", "Server", "Asked"} & {*held.split(), *tuned.split()}
 

@@ -47,7 +47,7 @@ QUESTIONS = [
     ("what if we run 96 requests?", ["1.20 of the pool", "past what the pool carries"]),
     ("what about max-running-requests 60", ["0.75 of the pool", "leaves room"]),
     ("what other levers are there?", ["fp8", "dp attention"]),
-    ("I cannot restart today", ["read at start only", "next restart"]),
+    ("what if I cannot restart today", ["read at start only", "next restart"]),
     ("how long does a restart take?", ["319 s"]),
     ("which log line says so?", ["reset to 48 for speculative decoding", "journal_boot, line 159"]),
     ("show me the proof", ["journal"]),
@@ -444,6 +444,18 @@ def test_a_setting_that_the_operator_tuned_is_left_as_it_is(talk: tuple[Settings
     assert [row["reason"] for row in case.advised.refused] == [f"{TUNED} [{source}]"]
 
 
+def test_what_is_ruled_out_is_dropped_and_the_next_best_is_offered(tmp_path: Path) -> None:
+    made = sglscout(tmp_path, "demo", "kv", "--json").document
+    assert [change["flag"] for change in made["changes"]] == ["--kv-cache-dtype", "--mem-fraction-static"]
+    told = sglscout(tmp_path, "resume", made["id"], "we cannot accept fp8, quality matters")
+    assert told.exit == 0
+    assert "fp8_e4m3 (not set so far)" not in told.out
+    assert "Instead   DP attention, dp 2: 1.77x the pool, 36 requests run" in told.out
+    later = " ".join(sglscout(tmp_path, "resume", made["id"], "no restart before 6am").out.split())
+    assert "“we cannot accept fp8, quality matters” [E41], “no restart before 6am” [E42]: your word" in later
+    assert "1 restart, not before 6am. Not reachable" in later
+
+
 @pytest.mark.parametrize(
     ("words", "stated"),
     [
@@ -459,6 +471,13 @@ def test_a_setting_that_the_operator_tuned_is_left_as_it_is(talk: tuple[Settings
         ("we see retractions, what now", False),
         ("our requests wait?", False),
         ("we like it here", False),
+        ("we cannot accept fp8, quality matters", True),
+        ("kein fp8 bitte, qualität geht vor", True),
+        ("we can't pin host memory, compliance", True),
+        ("no restart before 6am", True),
+        ("no fp8, how many then", False),
+        ("geht es ohne fp8", False),
+        ("our clients send max_tokens 8192, does 72 still hold", False),
         ("it does not come up after the change, what now", False),
     ],
 )

@@ -67,6 +67,7 @@ class Stage:
     watch: tuple[Mapping[str, Any], ...] = ()
     rollback: tuple[str, ...] = ()
     rollback_when: tuple[str, ...] = ()
+    held_off: str = ""  # until when the operator rules a restart out
 
     def row(self) -> dict[str, Any]:
         return {
@@ -75,6 +76,7 @@ class Stage:
             "changes": [change.flag for change in self.changes],
             "commands": list(self.commands),
             "cost": self.cost,
+            "held_off": self.held_off,
             "expected": [dict(one) for one in self.expected],
             "verify": [dict(one) for one in self.watch],
             "rollback": {"commands": list(self.rollback), "when": list(self.rollback_when)},
@@ -160,12 +162,12 @@ def plan_after(
         stages.append(_at_once(at_once, facts))
     restarted = tuple(change for change in wanted if needs_restart(change) and change.kind != "upgrade")
     upgrades = tuple(change for change in wanted if change.kind == "upgrade")
-    cost = restart_cost(facts, restarted).text()
+    cost, held_off = restart_cost(facts, restarted).text(), _held_off(facts)
     if restarted:
         shown = [row for row in expected if not (upgrades and about_version(row))]
         stages.append(
             Stage(
-                "Restart once with every change of the command, at a quiet time",
+                f"Restart once with every change of the command, {held_off or 'at a quiet time'}",
                 True,
                 restarted,
                 patch.commands if patch is not None else (),
@@ -174,6 +176,7 @@ def plan_after(
                 tuple(verify),
                 patch.rollback if patch is not None else (),
                 _roll_back_when(shown),
+                held_off,
             )
         )
     if upgrades:
@@ -191,6 +194,7 @@ def plan_after(
                 tuple(shown),
                 tuple(verify),
                 rollback_when=_roll_back_when(shown),
+                held_off=held_off,
             )
         )
     return tuple(stages)
@@ -207,6 +211,12 @@ def _looks(doubtful: Sequence[Change]) -> tuple[str, ...]:
 def _roll_back_when(expected: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     """Beside what is watched: what a start that went wrong shows."""
     return (_NOT_READY, _OUT_OF_MEMORY, *((_NOT_AS_EXPECTED,) if expected else ()))
+
+
+def _held_off(facts: Facts) -> str:
+    """When a restart may be, as the operator says: `not before 6am`; empty where nothing was said."""
+    said = facts.text("no_restart")
+    return {"": "", "at all": "when you allow one"}.get(said, said if said.startswith("not ") else f"not {said}")
 
 
 def _at_once(changes: tuple[Change, ...], facts: Facts) -> Stage:

@@ -10,35 +10,23 @@ from agent.case import Case
 from agent.models.playbook.answer import cited
 from agent.models.playbook.operating import looks, sources
 from agent.views.first import hicache_in_short
-from agent.views.words import HICACHE, amount, change_told
+from agent.views.words import amount, change_told
+from tools.spoken import CALLED, HICACHE, KV_DTYPE
 
 Json = dict[str, Any]
 Found = re.Match[str]
-QUANT: Final = r"fp8|fp4|kv.?cache.?dtype|quanti[sz]\w*"
-# How people call an option -> its flag, and the word that names its row.
-ALIASES: Final[tuple[tuple[str, str, str], ...]] = (
-    (r"hi-?cache|hierarchical|ram (?:off-?load|cache)|host (?:memory|cache)", HICACHE, "hicache"),
-    (QUANT, "--kv-cache-dtype", "fp8"),
-    (r"\bdp\b|data.parallel", "--enable-dp-attention", "dp attention"),
-    (r"mem.?fraction|fraction", "--mem-fraction-static", "fraction"),
-    (r"slots|max.running|more requests|higher limit", "--max-running-requests", "slots"),
-    (r"specul\w*|eagle|draft", "--speculative-algorithm", "speculative"),
-    (r"lmcache", "--enable-lmcache", "lmcache"),
-    (r"cpu.?off-?load", "--cpu-offload-gb", "cpu-offload"),
-    (r"conservativ\w*", "--schedule-conservativeness", "conservativeness"),
-    (r"chunk\w*", "--chunked-prefill-size", "chunk"),
-    (r"context.?len\w*", "--context-length", "context"),
-    (r"attention.?backend|flashinfer|\bfa3\b|\btriton\b", "--attention-backend", "attention backend"),
-    (r"page.?size", "--page-size", "page size"),
-    (
-        r"(?:limit|cap|bound|shorten)\w* (?:the |my |our )?queue|queue.?(?:limit|cap)|max.?queue\w*",
-        "--max-queued-requests",
-        "queue",
-    ),
-    (r"(?:cuda.?)?graphs?\b", "--cuda-graph-max-bs", "graph"),
-    (r"radix", "--disable-radix-cache", "radix"),
-    (r"schedul\w*.?policy|schedule policy", "--schedule-policy", "schedule policy"),
-)
+QUANT: Final = CALLED[KV_DTYPE]
+# Options whose row among those that were compared is named by another word than the flag's.
+_ROWS: Final = {
+    HICACHE: "hicache", KV_DTYPE: "fp8", "--enable-dp-attention": "dp attention", "--mem-fraction-static": "fraction",
+    "--max-running-requests": "slots", "--speculative-algorithm": "speculative", "--enable-lmcache": "lmcache",
+    "--cpu-offload-gb": "cpu-offload", "--schedule-conservativeness": "conservativeness",
+    "--chunked-prefill-size": "chunk", "--context-length": "context", "--attention-backend": "attention backend",
+    "--page-size": "page size", "--max-queued-requests": "queue", "--cuda-graph-max-bs": "graph",
+    "--disable-radix-cache": "radix", "--schedule-policy": "schedule policy",
+}  # fmt: skip
+# How people call an option, its flag, and the word that names its row.
+ALIASES: Final = tuple((called, flag, _ROWS[flag]) for flag, called in CALLED.items())
 SHOWN: Final = 4
 
 

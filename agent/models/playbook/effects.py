@@ -22,7 +22,8 @@ from agent.models.playbook.operating import (
 )
 from agent.models.playbook.seen import said_of
 from agent.models.playbook.wished import settings_named
-from agent.views.words import GPU_WALL, HICACHE, amount, checked
+from agent.views.words import GPU_WALL, amount, checked
+from tools.spoken import HICACHE
 from transcripts.facts import Fact
 
 Json = dict[str, Any]

@@ -18,8 +18,9 @@ from agent.models.playbook.answer import cited
 from agent.models.playbook.asked import Answer, Ask
 from agent.models.playbook.chosen import in_force
 from agent.models.playbook.operating import looks, sources
-from agent.views.words import FLAG, HICACHE, amount, change_told
+from agent.views.words import FLAG, amount, change_told
 from tools import capacity
+from tools.spoken import HICACHE
 
 Json = dict[str, Any]
 FRACTION: Final = "--mem-fraction-static"

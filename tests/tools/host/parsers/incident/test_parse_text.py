@@ -259,9 +259,50 @@ def test_an_image_tag_gives_the_version_and_gigabytes_of_shared_memory_are_no_sh
         ("--mem-fraction-static was never tuned", []),
         ("mem-fraction-static is 0.88. We tuned the rest", []),
         ("our fine-tuned model is slow", []),
+        ("we cannot accept fp8, quality matters", ["--kv-cache-dtype"]),
+        ("no quantization", ["--kv-cache-dtype"]),
+        ("kein fp8 bitte, qualität geht vor", ["--kv-cache-dtype"]),
+        ("fp8 is off the table, accuracy team said no", ["--kv-cache-dtype"]),
+        ("fp8 kommt nicht in Frage", ["--kv-cache-dtype"]),
+        ("wir dürfen kein fp8 einsetzen", ["--kv-cache-dtype"]),
+        ("nothing that costs quality", ["--kv-cache-dtype", "--quantization"]),
+        ("keep the context length", ["--context-length"]),
+        ("keep the context length as it is", ["--context-length"]),
+        ("die kontextlänge muss so bleiben", ["--context-length"]),
+        ("don't touch conservativeness, we need the throughput", ["--schedule-conservativeness"]),
+        ("chunk 4096 only, leave the fraction alone", ["--mem-fraction-static"]),
+        ("boss says no change to max running requests", ["--max-running-requests"]),
+        ("we can't pin host memory, compliance", ["--enable-hierarchical-cache"]),
+        ("requests queue and fp8 is on", []),
+        ("the server runs without hicache and is slow", []),
+        ("no speculative decoding, then it is fast", []),
+        ("it cannot load the quantized model", []),
+        ("Not enough host memory available", []),
+        ("no fp8 kernels found for this card", []),
+        ("we do not see why the context length is refused", []),
     ],
 )
 def test_a_setting_that_was_chosen_with_care(words: str, options: list[str]) -> None:
     facts = parse_text(Evidence("E1", "complaint", "", "operator", "", None, words))
     assert [fact.scope for fact in facts if fact.name == "tuned"] == options
     assert {fact.grade for fact in facts} <= {"claimed"}
+
+
+@pytest.mark.parametrize(
+    ("words", "until"),
+    [
+        ("no restart before 6am", "before 6am"),
+        ("I can't reboot", "at all"),
+        ("please do not restart until tomorrow", "until tomorrow"),
+        ("kein Neustart vor 6 Uhr", "before 6 Uhr"),
+        ("no downtime tonight", "tonight"),
+        ("I cannot restart today", "today"),
+        ("after the change it cannot restart", ""),
+        ("no restart helped", ""),
+        ("we restart it every night", ""),
+        ("the pod restarts before it is ready", ""),
+    ],
+)
+def test_a_restart_that_is_ruled_out(words: str, until: str) -> None:
+    facts = parse_text(Evidence("E1", "complaint", "", "operator", "", None, words))
+    assert "".join(str(fact.value) for fact in facts if fact.name == "no_restart") == until
