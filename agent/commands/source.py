@@ -133,25 +133,27 @@ def flags(query: tuple[str, ...], version: str | None, path: Path | None, as_jso
 def rules(flag: str, version: str | None, path: Path | None, full: bool, as_json: bool) -> int:
     """Show what the code of a version enforces or changes about FLAG, nearest first."""
     from tools.source.toolset import rules_text
+    from tools.source.words import worded
 
     source = asyncio.run(open_source(version, path))
     found = source.rules(flag)
     if as_json:
-        family = source.family(flag)
+        family, catalogue = source.family(flag), source.catalogue()
         rows = [
             {
                 "kind": rule.kind,
                 "condition": rule.condition,
                 "where": list(rule.terms),
-                "effect": rule.effect,
+                "effect": worded(rule, catalogue),
                 "flags": list(rule.flags),
                 "source": rule.at,
                 "quote": rule.quote,
+                "also": list(rule.also),
                 "own": family.flag in rule.flags,
             }
             for rule in found
         ]
-        print_document({"version": source.version, "flag": source.catalogue().get(flag).name, "rules": rows})
+        print_document({"version": source.version, "flag": catalogue.get(flag).name, "rules": rows})
     else:
         say(rules_text(found, source, flag, limit=len(found), full=full))
         if not full and any(source.family(flag).distance(rule) for rule in found):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tools.source.catalogue import FlagCatalogue
@@ -15,6 +16,7 @@ from tools.source.rule import CALLED, Rule
 from tools.source.rules import names_of
 from tools.source.variables import ENVIRONMENT
 from tools.source.weigh import ARCHITECTURE, OF_MODEL, UNKNOWN, holds, value_of
+from tools.source.words import worded
 
 if TYPE_CHECKING:
     from tools.source.source import Source
@@ -54,7 +56,7 @@ def broken(launch: Launch, catalogue: FlagCatalogue, rules: Sequence[Rule], arch
             continue  # the server does that whatever is given
         if rule.kind in ("raise", "assert"):
             name = _first_name(asked & chosen, catalogue)
-            said = _filled_in(rule, values)
+            said = worded(replace(rule, effect=_filled_in(rule, values)), catalogue)
             found.append(Problem("rule", "error", name, said, at=rule.at, quote=rule.quote))
         elif rule.kind == "override" and not _settled(rule, values):
             set_here = [dest for dest in rule.sets if dest in given]

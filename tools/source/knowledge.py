@@ -28,7 +28,7 @@ from tools.source.search import Hit
 from tools.source.spelled import spelled
 from tools.source.store import Placed
 
-FORMAT: Final = 21
+FORMAT: Final = 22
 READERS_SHOWN: Final = 8
 HANDLERS_SHOWN: Final = 10
 SECONDS: Final = 20.0

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Mapping
+from copy import deepcopy
 from typing import Final
 
-from tools.source.syntax import Function, dotted, inside, walk
+from tools.source.syntax import Function, dotted, inside, pairs_of, walk
+
+NO_NAMES: Final[frozenset[str]] = frozenset()
 
 RECORDS: Final = frozenset({"server_args", "args", "cfg", "sa", "serverargs", "self_args", "params"})
 VIEWS: Final = ("view", "copy", "replace", "_resolved")
@@ -38,17 +42,39 @@ class Reading:
     def __init__(self, names: frozenset[str], *, outside: bool) -> None:
         self.names = names
         self.outside = outside
+        self.apart = self.standing = NO_NAMES
         self._own = False
         self._records = RECORDS
         self._texts: dict[int, tuple[ast.AST, str]] = {}
 
-    def enter(self, function: Function, *, own: bool) -> None:
-        """Read a function from here on; `own`: `self` is the record there."""
+    def enter(self, function: Function, *, own: bool, handed: Mapping[str, set[str]] | None = None) -> None:
+        """Read a function from here on; `own`: `self` is the record there; `handed`: flags by its parameters."""
         self._own, self._records = own, RECORDS
         for node in inside(function).assigned:
             match node:
                 case ast.Assign(targets=[ast.Name(id=name)], value=value) if self._is_record(value):
                     self._records |= {name}
+        if not self.outside:
+            self._locals(function, handed or {})
+
+    def _locals(self, function: Function, handed: Mapping[str, set[str]]) -> None:
+        """Sort out the local names of a handler that are called as a flag is: those that begin as its value stand for
+        it, `page_size = view.page_size`; the others are something else.
+        """
+        wanted = function.args
+        given = {each.arg for each in (*wanted.posonlyargs, *wanted.args, *wanted.kwonlyargs)} & self.names
+        standing = {name for name in given if handed.get(name) == {name}}
+        apart = given - standing
+        for node in sorted(inside(function).assigned, key=lambda node: node.lineno):
+            for target, value in pairs_of(node):
+                if isinstance(target, ast.Name) and target.id in self.names - standing - apart:
+                    (standing if self.flag(value) == target.id else apart).add(target.id)
+        plain = {
+            name for name in apart if "_" not in name
+        }  # `config` is any configuration, unless the flag is read too
+        read = {self.flag(node) for node in walk(function)} if plain else set()
+        self.apart = frozenset(apart - plain | (plain & read))
+        self.standing = frozenset(standing & _handed_back(function)) if standing else NO_NAMES
 
     def _is_record(self, node: ast.AST) -> bool:
         """Whether an expression is the record of all values, or a view of it."""
@@ -124,6 +150,11 @@ class Reading:
         return kept[1]
 
     def _written(self, node: ast.AST) -> str:
+        if self.apart and any(isinstance(each, ast.Name) and each.id in self.apart for each in walk(node)):
+            node = deepcopy(node)
+            for each in walk(node):
+                if isinstance(each, ast.Name):
+                    each.id = self.local(each.id)
         try:
             text = " ".join(ast.unparse(node).split())
         except (RecursionError, ValueError):
@@ -132,6 +163,27 @@ class Reading:
         for full, name in spelled.items():
             text = re.sub(rf"(?<![\w.]){re.escape(full)}(?!\w)", name, text)
         return text
+
+    def local(self, name: str) -> str:
+        """A local name as it is shown: one that is called as a flag and is none is told apart."""
+        return f"{name}_here" if name in self.apart else name
+
+
+def _handed_back(function: Function) -> set[str]:
+    """The local names that a function sets or returns under their own name: `{"page_size": page_size}`."""
+    found: set[str] = set()
+    for node in walk(function):
+        match node:
+            case ast.Dict(keys=keys, values=values):
+                pairs = [(getattr(key, "value", None), value) for key, value in zip(keys, values, strict=True)]
+            case ast.Call(keywords=keywords):
+                pairs = [(each.arg, each.value) for each in keywords]
+            case ast.Assign(targets=[ast.Attribute(attr=name)], value=value):
+                pairs = [(name, value)]
+            case _:
+                continue
+        found |= {value.id for name, value in pairs if isinstance(value, ast.Name) and value.id == name}
+    return found
 
 
 def _of_group(node: ast.AST) -> str | None:

@@ -17,7 +17,7 @@ class Rule:
 
     `conditions` are expressions that all hold when it happens (empty: always); `flags` the destinations it depends on
     or changes; `sets` what an override changes; `terms` spell out the local names in the condition. `quote` is the line
-    `line` of `path`, blanks at the ends removed.
+    `line` of `path`, blanks at the ends removed. `also` are the other places, as `path:line`, that say the same.
     """
 
     kind: Kind
@@ -31,6 +31,7 @@ class Rule:
     sets: tuple[str, ...] = ()
     where: str = ""
     terms: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
 
     @property
     def at(self) -> str:

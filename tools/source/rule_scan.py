@@ -23,12 +23,13 @@ from tools.source.syntax import (
     denied,
     dotted,
     fails,
+    is_fallback,
     leaves,
     locals_in,
-    message_of,
     parts_of,
     registered_for,
 )
+from tools.source.words import AGAIN, Words
 
 LOGS: Final = frozenset(
     {"warning", "warn", "warning_once", "warn_once", "print_deprecated_warning", "print_warning_once"}
@@ -156,11 +157,11 @@ class Scanner:
             for inner in node.body:
                 self._definition(inner, own=node.name == self.record_class, bound=True)
         elif isinstance(node, Function) and self.concerns(node):
-            self.reading.enter(node, own=own)
+            handed = by_name(node, self._handed.get(node.name, {}), bound=bound)
+            self.reading.enter(node, own=own, handed=handed)
             if any("register" in dotted(callee_of(each)) for each in node.decorator_list):
                 self.calls.append(CallSite(node.name, "__registry__", (), ()))
-            local = self.copied | by_name(node, self._handed.get(node.name, {}), bound=bound)
-            self._body(node.body, _Place(node.name, registered_for(node), local=local))
+            self._body(node.body, _Place(node.name, registered_for(node), local=self.copied | handed))
 
     def _body(self, body: list[ast.stmt], place: _Place) -> None:
         start = len(self.rules)
@@ -179,10 +180,11 @@ class Scanner:
                 self._body(body, place.under(test))
                 self._body(other, place.past(test))
             case ast.Raise(exc=error):
-                self._add("raise", message_of(error), statement, place)
+                self._add("raise", self._words(error, place) or AGAIN, statement, place)
             case ast.Assert(test=test, msg=message):
                 broken = place.under(denied(test))
-                self._add("assert", message_of(message) or f"{self.reading.text(test)} must hold", statement, broken)
+                said = self._words(message, place) or f"{self.reading.text(test)} must hold"
+                self._add("assert", said, statement, broken)
             case ast.Return(value=ast.Dict() as table):
                 self._table(table, statement, place)
             case ast.Assign(targets=targets, value=value):
@@ -242,12 +244,14 @@ class Scanner:
             key = target.slice.value
             known = isinstance(key, str) and key in self.names and isinstance(target.value, ast.Name)
             changed = str(key) if known else None
+        if changed is None and isinstance(target, ast.Name) and target.id in self.reading.standing:
+            changed = target.id
         if changed is None and self.outside:
             changed = self._made_of_itself(target, value, place)
         if changed is not None and self.reading.text(value) != changed:
             self._add("override", f"{changed} = {self.reading.text(value)}", statement, place, (changed,), value)
         name = dotted(target)
-        if name:
+        if name and self.reading.flag(target) is None:
             before = place.local.get(name, set()) if place.guards else set()
             place.local[name] = self.reading.flags_in(value, place.local) | before
             place.defined[name] = value
@@ -264,7 +268,8 @@ class Scanner:
             return name
         if name in place.local.get(dotted(value), set()):
             return None
-        made = [value, *place.guards] if isinstance(target, ast.Attribute) else place.guards
+        guards = [each for each in place.guards if not is_fallback(each)]
+        made = [value, *guards] if isinstance(target, ast.Attribute) else guards
         return name if name in self.reading.flags_in(ast.Tuple([*made], ast.Load()), place.local) else None
 
     def _table(self, table: ast.Dict, statement: ast.stmt, place: _Place) -> None:
@@ -274,7 +279,9 @@ class Scanner:
             for key, value in zip(table.keys, table.values, strict=True)
             if isinstance(key, ast.Constant) and isinstance(key.value, str) and key.value in self.names
         }
-        if pairs and len(pairs) == len(table.keys) and self.path.startswith(HOOKS):
+        whole = len(pairs) == len(table.keys)
+        pairs = {name: value for name, value in pairs.items() if self.reading.text(value) != name}
+        if pairs and whole and self.path.startswith(HOOKS):
             effect = ", ".join(f"{name} = {self.reading.text(value)}" for name, value in pairs.items())
             self._add("override", effect, statement, place, tuple(pairs), ast.Tuple([*pairs.values()], ast.Load()))
 
@@ -283,7 +290,7 @@ class Scanner:
             return
         name = value.func.attr if isinstance(value.func, ast.Attribute) else dotted(value.func)
         if name in LOGS or name in SEVERE_LOGS:
-            self._add("warn", message_of(value), statement, place)
+            self._add("warn", self._words(value, place), statement, place)
         elif any(word in name for word in RESOLVES) or name in SETTERS or (name == "update" and not self.outside):
             given = [each for each in value.keywords if each.arg in self.names]
             if given:
@@ -291,6 +298,9 @@ class Scanner:
                 changed = tuple(str(each.arg) for each in given)
                 parts = ast.Tuple([each.value for each in given], ast.Load())
                 self._add("override", effect, statement, place, changed, parts)
+
+    def _words(self, node: ast.AST | None, place: _Place) -> str:
+        return Words(self.reading.text, self._constants | place.defined).of(node)
 
     def _add(
         self,
@@ -335,7 +345,7 @@ class Scanner:
             case ast.Compare(ops=[ast.Eq() | ast.In() | ast.Is()]):  # what is left after `if x != …: return`
                 return True
         calls = any(isinstance(each, ast.Call) for each in ast.walk(guard))
-        return not calls and bool(self.reading.flags_in(guard, {}))
+        return not calls and bool(self.reading.flags_in(guard, place.local))
 
     def _terms(self, guards: list[ast.expr], place: _Place) -> list[str]:
         """`name = expression` for the local names in conditions, and for those in these."""
@@ -345,8 +355,9 @@ class Scanner:
             name = pending.pop(0)
             spelled = name.rpartition(".")[2]
             value = place.defined.get(name) or self._constants.get(name)
-            if value is not None and name not in found and spelled not in self.names and name not in RECORDS:
-                found[name] = _cut(f"{name} = {self.reading.text(value)}")
+            flag = spelled in self.names and name not in self.reading.apart
+            if value is not None and name not in found and not flag and name not in RECORDS:
+                found[name] = _cut(f"{self.reading.local(name)} = {self.reading.text(value)}")
                 pending += locals_in(value)
         return list(found.values())
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from tools.source.catalogue import Flag, FlagCatalogue
@@ -75,7 +75,14 @@ def scan_handlers(modules: Modules, paths: Iterable[str], catalogue: FlagCatalog
         scanner = Scanner(module.path, lines_of(modules, module.path), names, handed=handed)
         found += scanner.scan(module.tree)
         calls += scanner.calls
-    return reached(found, calls)
+    return [rule for rule in reached(found, calls) if not _is_alias(rule, catalogue)]
+
+
+def _is_alias(rule: Rule, catalogue: FlagCatalogue) -> bool:
+    """Whether a value is only put under the code's name for it: `args.tp_size = args.tensor_parallel_size`."""
+    changed, _, given = rule.effect.partition(" = ")
+    flag = catalogue.find(given) if rule.sets == (changed,) else None
+    return flag is not None and catalogue.field(flag) == changed
 
 
 def _handed_in(handlers: list[Module], names: frozenset[str]) -> dict[str, dict[int | str, set[str]]]:
@@ -159,18 +166,29 @@ def _is_switch(dest: str, catalogue: FlagCatalogue) -> bool:
 
 
 def about(family: Family, handlers: list[Rule], elsewhere: list[Rule]) -> tuple[Rule, ...]:
-    """The rules that matter to a flag: its own first, then its switches', then its family's; by kind and place."""
+    """The rules that matter to a flag: its own first, then its switches', then its family's; those of the handlers,
+    which every start goes through, before those of the rest; by kind and place. What many files say alike is one rule.
+    """
     order = {"raise": 0, "assert": 1, "override": 2, "warn": 3}
 
-    def rank(rule: Rule) -> tuple[int, int, str, int]:
-        return family.distance(rule), order[rule.kind], rule.path, rule.line
+    def rank(rule: Rule) -> tuple[int, bool, int, str, int]:
+        return family.distance(rule), not rule.path.startswith(HANDLERS), order[rule.kind], rule.path, rule.line
 
     chosen = {
         (rule.path, rule.line, rule.kind, rule.sets): rule
         for rule in (*handlers, *elsewhere)
         if not family.all.isdisjoint(rule.flags)
     }
-    return tuple(sorted(chosen.values(), key=rank))
+    return tuple(_folded(sorted(chosen.values(), key=rank)))
+
+
+def _folded(rules: list[Rule]) -> list[Rule]:
+    """Rules outside the handlers that say the same under the same condition as one, at the first of their places."""
+    alike: dict[tuple[str, ...], list[Rule]] = {}
+    for rule in rules:
+        place = (rule.at,) if rule.path.startswith(HANDLERS) else ()
+        alike.setdefault((rule.kind, rule.condition, rule.effect, *rule.sets, *place), []).append(rule)
+    return [replace(first, also=tuple(each.at for each in others)) for first, *others in alike.values()]
 
 
 def lines_of(modules: Modules, path: str) -> list[str]:

@@ -21,6 +21,7 @@ from tools.source.reading import Reading
 from tools.source.rule import Rule
 from tools.source.rules import handler_paths, names_of
 from tools.source.syntax import Function, dotted, inside, parts_of
+from tools.source.words import placed_in
 
 TERMS_LIMIT: Final = 16
 TEXT_LIMIT: Final = 800
@@ -51,7 +52,7 @@ class _Speller:
             return rule
         known = {term.partition(" = ")[0]: term.partition(" = ")[2] for term in rule.terms}
         found: list[str] = []
-        pending = [(text, module) for text in (*rule.conditions, *known.values())]
+        pending = [(text, module) for text in (*rule.conditions, *known.values(), *placed_in(rule))]
         while pending and len(found) < TERMS_LIMIT:
             text, where = pending.pop(0)
             for asked in _asked(text):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -105,6 +104,17 @@ def parts_of(value: ast.expr, count: int) -> list[ast.expr]:
     return [ast.Subscript(value, ast.Constant(number), ast.Load()) for number in range(count)]
 
 
+def pairs_of(node: ast.Assign) -> list[tuple[ast.expr, ast.expr]]:
+    """Each target of an assignment with what it is given."""
+    found: list[tuple[ast.expr, ast.expr]] = []
+    for target in node.targets:
+        if isinstance(target, ast.Tuple):
+            found += zip(target.elts, parts_of(node.value, len(target.elts)), strict=True)
+        else:
+            found.append((target, node.value))
+    return found
+
+
 def leaves(body: list[ast.stmt]) -> bool:
     """Whether nothing after a block is reached from it."""
     return bool(body) and isinstance(body[-1], (ast.Return, ast.Continue))
@@ -133,6 +143,11 @@ def fails(body: list[ast.stmt]) -> ast.expr:
     return ast.Call(ast.Name("fails", ast.Load()), [tried], [])
 
 
+def is_fallback(guard: ast.expr) -> bool:
+    """Whether a condition is that something else failed."""
+    return isinstance(guard, ast.Call) and dotted(guard.func) == "fails"
+
+
 def registered_for(node: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[ast.expr, ...]:
     """When a function runs that a decorator registers: for the model architectures it names."""
     for decorator in node.decorator_list:
@@ -145,33 +160,3 @@ def registered_for(node: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[ast.ex
             if tests:
                 return (tests[0],)
     return ()
-
-
-def message_of(node: ast.AST | None) -> str:
-    """The words of an error, a log call or a string; what is filled in later stands in braces."""
-    match node:
-        case None:
-            return ""
-        case ast.Call(args=[first, *_]):
-            return message_of(first)
-        case ast.Call(func=func):
-            return ast.unparse(func)
-        case ast.JoinedStr(values=parts):
-            return "".join(_part(part) for part in parts).strip()
-        case ast.FormattedValue(value=value):
-            return "{" + ast.unparse(value) + "}"
-        case ast.Constant(value=str(text)):
-            return " ".join(text.split()) if "\n" in text else text
-        case ast.BinOp(left=left, op=ast.Add(), right=right):
-            return message_of(left) + message_of(right)
-        case ast.BinOp(left=left, op=ast.Mod()):
-            return message_of(left)
-    return ast.unparse(node)
-
-
-def _part(node: ast.expr) -> str:
-    """A part of a message; what stands before and after it keeps its distance."""
-    match node:
-        case ast.Constant(value=str(text)) if "\n" in text:
-            return re.sub(r"\s+", " ", text)
-    return message_of(node)

@@ -20,6 +20,7 @@ from tools.source.rule import Rule
 from tools.source.rules import Family
 from tools.source.search import SearchResult
 from tools.source.source import Source
+from tools.source.words import worded
 from tools.toolbox import Arguments, Emit, Tool, ToolRefused
 
 HITS: Final = 40
@@ -27,6 +28,7 @@ READ_LINES: Final = 160
 TEXT: Final = 220
 RULES: Final = 24
 FAR: Final = 3
+ALSO: Final = 3
 NAMES: Final = 80
 ANSWER: Final = 9_000
 REFUSALS: Final = (PatternError, PathError, UnknownFlag)
@@ -197,15 +199,15 @@ def rules_text(rules: tuple[Rule, ...], source: Source, name: str, limit: int = 
     if not rules:
         return f"the handlers enforce nothing about {name}; search for `.{family.flag}` to see its readers."
     if full:
-        return "\n".join(line for rule in rules for line in _in_full(rule, family))
+        return "\n".join(line for rule in rules for line in _in_full(rule, source, family))
     lines: list[str] = []
     shown = [rule for rule in rules if family.distance(rule) < FAR][:limit]
     for near, group in groupby(shown, family.distance):
         if near == 0:
-            lines += [line for rule in group for line in _in_full(rule, family)]
+            lines += [line for rule in group for line in _in_full(rule, source, family)]
             continue
         lines.append(f"with {_options(family.switches, source)}:" if near == 1 else "with other flags of its family:")
-        lines += [f"  {_in_short(rule)}" for rule in group]
+        lines += [f"  {_in_short(rule, source)}" for rule in group]
     left = rules[len(shown) :]
     if left:
         counts = Counter(dest for rule in left for dest in sorted(family.all & set(rule.flags))[:1])
@@ -214,16 +216,38 @@ def rules_text(rules: tuple[Rule, ...], source: Source, name: str, limit: int = 
     return "\n".join(lines)
 
 
-def _in_full(rule: Rule, family: Family) -> list[str]:
+def _in_full(rule: Rule, source: Source, family: Family) -> list[str]:
     near = "" if family.flag in rule.flags else f" [{', '.join(sorted(family.all & set(rule.flags)))[:80]}]"
     lines = [f"{rule.kind} {rule.at}{near}", f"  if {_cut(rule.condition) or 'always'}"]
-    if rule.terms:
-        lines.append(f"  where {_cut('; '.join(rule.terms), 2)}")
-    return [*lines, f"  -> {_cut(rule.effect)}", f"  {rule.path}:{rule.line}: {_cut(rule.quote)}"]
+    terms = _terms_shown(rule)
+    if terms:
+        lines.append(f"  where {_cut('; '.join(terms), 2)}")
+    cited = f"  {rule.path}:{rule.line}: {_cut(rule.quote)}"
+    return [*lines, f"  -> {_cut(worded(rule, source.catalogue()))}", cited, *_also(rule)]
 
 
-def _in_short(rule: Rule) -> str:
-    return f"{rule.kind} {rule.at}: if {_cut(rule.condition) or 'always'} -> {_cut(rule.effect)}"
+def _terms_shown(rule: Rule) -> list[str]:
+    """The terms that what is shown of a rule asks for, and those that these ask for."""
+    shown = f"{rule.condition} {rule.effect}"
+    found: list[str] = []
+    for term in (*rule.terms, *rule.terms):
+        if term not in found and term.partition(" = ")[0] in shown:
+            found.append(term)
+            shown += f" {term.partition(' = ')[2]}"
+    return found
+
+
+def _also(rule: Rule) -> list[str]:
+    """How many more places say the same, the first of them named."""
+    more = len(rule.also)
+    named = ", ".join(rule.also[:ALSO])
+    return [f"  and {more} more {'places' if more > 1 else 'place'}: {named}{', ...' if more > ALSO else ''}"] * (
+        more > 0
+    )
+
+
+def _in_short(rule: Rule, source: Source) -> str:
+    return f"{rule.kind} {rule.at}: if {_cut(rule.condition) or 'always'} -> {_cut(worded(rule, source.catalogue()))}"
 
 
 def _options(dests: Iterable[str], source: Source) -> str:

@@ -11,6 +11,9 @@ from tools.source import Source, obtain
 from tools.source.following import Follower
 from tools.source.modules import Modules
 from tools.source.rule_scan import Scanner
+from tools.source.rules import HANDLERS
+from tools.source.toolset import rules_text
+from tools.source.words import worded
 
 # kind, words that condition, terms and effect together must hold, file
 HICACHE = (
@@ -358,3 +361,93 @@ def test_a_local_rule_is_read_from_the_tree_that_has_it(tmp_path: Path) -> None:
     (rule,) = source.rules("depth")
     assert (rule.kind, rule.condition, rule.effect) == ("raise", "cut and depth > 8", "too deep to cut")
     assert rule.at == "srt/server_args.py:11"
+
+
+@pytest.mark.parametrize(
+    ("at", "words"),
+    [
+        (1154, "decode_attention_backend == 'flashmla'"),
+        (1197, "page_size != 64"),
+    ],
+)
+def test_a_local_name_that_begins_as_a_flags_value_and_is_handed_back_stands_for_it(at: int, words: str) -> None:
+    at_line = f"srt/arg_groups/overrides.py:{at}"
+    (rule,) = [each for each in tree("0.5.23").rules("page-size") if each.at == at_line and each.kind == "override"]
+    assert words in rule.condition
+    assert rule.effect.startswith("page_size = 64")
+
+
+def test_a_local_name_that_is_called_as_a_flag_and_is_none_is_told_apart(tmp_path: Path) -> None:
+    source = written(
+        tmp_path,
+        """
+        def __post_init__(self):
+            self._cut(7)
+
+        def _cut(self, cut_width):
+            cut_depth = self.cut_depth or 1
+            if cut_depth > 8 and cut_width > cut_depth:
+                raise ValueError(f'too deep: {cut_depth}')
+        """,
+    )
+    (rule,) = source.rules("cut-depth")
+    assert rule.condition == "cut_depth_here > 8 and cut_width_here > cut_depth_here"
+    assert rule.terms == ("cut_depth_here = cut_depth or 1",)
+    assert "cut_width" not in rule.flags
+
+
+def test_what_many_files_say_alike_is_one_rule_with_its_other_places() -> None:
+    heads = [rule for rule in tree("0.5.9").rules("tp-size") if "total_num_heads % tp_size == 0" in rule.effect]
+    assert len(heads) == 1
+    assert len(heads[0].also) > 30
+    text = rules_text(tree("0.5.9").rules("tp-size"), tree("0.5.9"), "tp-size", limit=1000)
+    assert f"and {len(heads[0].also)} more places: {heads[0].also[0]}, " in text
+
+
+def test_what_every_start_goes_through_comes_before_what_other_files_say() -> None:
+    outside = [not rule.path.startswith(HANDLERS) for rule in tree("0.5.23").rules("page-size")]
+    assert outside == sorted(outside)
+
+
+@pytest.mark.parametrize(
+    ("version", "flag", "said"),
+    [
+        ("0.5.23", "dcp-size", "--dcp-size <value of --dcp-size> must divide --tp-size <value of --tp-size>."),
+        ("0.5.23", "page-size", "is only supported on flashinfer, fa3, triton; got attention_backend=<value of"),
+        ("0.5.9", "attention-backend", "KV4 MLA expects attention_backend to be one of cutlass_mla, flashinfer"),
+        ("0.5.23", "chunked-prefill-size", "Rounding --chunked-prefill-size up from <value of --chunked-prefill-size>"),
+        ("0.5.23", "kv-canary-sweep-interval", "--kv-canary in {log, raise}"),
+    ],
+)
+def test_the_words_of_a_rule_name_flags_and_values_and_no_expressions_of_the_code(
+    version: str, flag: str, said: str
+) -> None:
+    source = tree(version)
+    assert any(said in worded(rule, source.catalogue()) for rule in source.rules(flag))
+
+
+def test_words_that_are_filled_in_by_any_fashion_are_read(tmp_path: Path) -> None:
+    source = written(
+        tmp_path,
+        """
+        def __post_init__(self):
+            allowed = ['a', 'b']
+            said = f'layout {self.cut_layout} is wrong'
+            if self.cut_layout not in allowed:
+                logger.warning('%s is none of %s', self.cut_layout, allowed)
+            if self.cut_depth > 8:
+                raise ValueError('{} of {limit}'.format(self.cut_depth, limit=8))
+            if self.cut_depth < 0:
+                raise ValueError(said)
+            try:
+                self.cut(self.cut_depth)
+            except ValueError:
+                if self.cut_depth:
+                    raise
+        """,
+    )
+    said = {worded(rule, source.catalogue()) for rule in source.rules("cut-depth")}
+    assert said == {
+        *("<value of --cut-layout> is none of a, b", "<value of --cut-depth> of 8", "the same error again"),
+        "layout <value of --cut-layout> is wrong",
+    }
