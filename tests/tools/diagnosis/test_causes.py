@@ -151,3 +151,9 @@ def test_what_a_server_stamped_is_no_sentence_of_the_operator_and_each_term_has_
     found = {fact.scope: fact.source for fact in read_given({"evidence": [text]}).all("symptom")}
     assert found["health_fails"] == "E2:2"
     assert "health_fails" not in {fact.scope for fact in read_given({"evidence": HUNG}).all("symptom")}
+
+
+def test_a_server_that_served_for_days_did_not_hang_at_its_prefill_graphs() -> None:
+    silent = "Health check failed. Server couldn't get a response from detokenizer for last 20 seconds."
+    given = {"launch_args": "--model-path org/m --tp 8", "sglang_version": "0.5.10", "evidence": [silent]}
+    assert assess({**given, "complaint": "After a few days /health gives 503."})["kind"] == "abstain"

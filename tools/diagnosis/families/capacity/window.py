@@ -8,6 +8,7 @@ from tools.diagnosis.changes import (
     fewer_running,
     plan,
     raise_fraction,
+    smaller_kv,
     step,
 )
 from tools.diagnosis.clues import (
@@ -75,7 +76,13 @@ def _swa_ratio(view: View) -> Actions:
         []
         if not full_binds or view.typed("--kv-cache-dtype")
         else [
-            step(view, "set", "--kv-cache-dtype", "fp8_e5m2", "halves the bytes per token of both pools; check quality")
+            step(
+                view,
+                "set",
+                "--kv-cache-dtype",
+                smaller_kv(view),
+                "halves the bytes per token of both pools; check quality",
+            )
         ]
     )
     return plan(

@@ -214,7 +214,7 @@ ENTRIES = (
         ),
         against=(
             Clue(2, said("permission_denied", "cache_dir_denied", "cuda_oom", "killed"), "a process died"),
-            Clue(2, symptom("after_hours"), "it served for hours first"),
+            Clue(4, symptom("after_hours"), "it served for hours first"),
             Clue(2, above("running_max", 2), "other requests ran already"),
             Clue(6, _NO_PREFILL_GRAPHS, "nothing captures prefill graphs"),
         ),

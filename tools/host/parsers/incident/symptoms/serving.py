@@ -117,7 +117,10 @@ TERMS: Final[tuple[tuple[str, str], ...]] = (
         "replicas_of_node",
         r"other (?:pods?|processes|containers|servers?) on (?:the )?(?:same )?(?:node|host|machine)|next to it|shares? the (?:node|host|machine)",
     ),
-    ("after_hours", r"hours (?:later|in|into|of)|after \d+ ?(?:h|hours|days)|overnight"),
+    (
+        "after_hours",
+        r"(?:hours|days|weeks) (?:later|in|into|of)|after (?:about |some |a few |several |a couple of |two |three |\d+ ?)(?:h|hours|days|weeks)\b|overnight",
+    ),
     ("tiny_context", r"(?:tiny|small|short) context|context[- ]length[ =]\d{2,3}\b"),
     (
         "draft_on_one_role",
