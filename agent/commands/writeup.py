@@ -11,6 +11,11 @@ import click
 from agent.commands.options import exclusive
 from transcripts.errors import UsageError
 
+SHARED = (
+    "hosts, addresses, users, serials and prompts are hidden; a person or a customer named in somebody's own words "
+    "cannot be told from other words: read it before you send it"
+)
+
 
 @click.command()
 @click.argument("identity", metavar="ID")
@@ -37,6 +42,7 @@ def writeup(identity: str, output: Path | None, form: str | None, share: bool, a
     made = document(Case.fold(up_to(records, at) if at else records), latest=bool(at))
     if share:
         made = shared(made)
+        click.echo(f"sglscout: {SHARED}", err=True)
     if output is not None:
         files.write_up(output, made, form or "")
         click.echo(f"written: {output}", err=True)

@@ -58,7 +58,7 @@ _COMMON: Final = frozenset(
     preview turbo air flash large medium small mini nano max plus pro lite ultra scout maverick terminus speciale
     exp next it vl int fp bf awq gptq gguf mxfp nvfp quark quant quantized compressed tensors block channel dynamic
     static marlin wa metal linux gnu true false none null debug warn warning error auto eth bond ens enp ib mlx roce
-    eno lan slots kv prefix story ghcr io quay nvcr com org
+    eno lan cluster svc internal intranet corp office slots kv prefix story ghcr io quay nvcr com org
     """)
 )
 
@@ -104,6 +104,14 @@ def _forms(name: str) -> tuple[str, ...]:
     host = name.rpartition("@")[2]
     bare = re.sub(r":\d+$", "", host)
     return tuple(dict.fromkeys((name, host, bare, bare.partition(".")[0])))
+
+
+def owners(places: Iterable[str], known: frozenset[str]) -> Iterator[str]:
+    """Whose domain a host or a mailbox lies in: `wonka` of `gpu1.dc2.wonka.example` and of `a@wonka.example`."""
+    for place in places:
+        host = re.sub(r":\d+$", "", place.rpartition("@")[2])
+        for label in host.split(".")[:-1] if "@" in place else host.split(".")[1:-1]:
+            yield from uncommon(label, known)
 
 
 def given_names(document: Json, known: frozenset[str]) -> list[str]:

@@ -30,12 +30,14 @@ def cleaner(document: Json) -> Callable[[Any], Any]:
     own, others = owned.hosts(document, named.get("host", ()))
     told = {str(fact["value"]): "«serial»" for fact in document["facts"] if fact["name"] in _SERIALS and fact["value"]}
     told |= dict.fromkeys(own, HOST)
-    for kind, found in (("host", others), ("user", owned.users(document, named.get("user", ())))):
+    people = owned.users(document, named.get("user", ()))
+    for kind, found in (("mail", named.get("mail", ())), ("host", others), ("user", people)):
         new = [name for name in dict.fromkeys(found) if name not in told]
         told |= {name: f"«{kind}_{number}»" for number, name in enumerate(new, 1)}
     # A host that is called `server` is hidden where it stands alone, not in every sentence about servers.
     spread = {form: told[name] for name in told for form in _cases(name) if name.lower() not in common}
-    given = dict.fromkeys(name.lower() for name in owned.given_names(document, common))
+    owners = owned.owners((*own, *others, *named.get("mail", ())), common)
+    given = dict.fromkeys(name.lower() for name in (*owned.given_names(document, common), *owners))
     known = {each.lower() for each in told}
     new = [name for name in given if name not in known]
     names = {name: f"«name_{number}»" for number, name in enumerate(new, 1)}

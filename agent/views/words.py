@@ -210,7 +210,8 @@ def ended(text: str) -> str:
 
 def in_short(text: str, characters: int = SHORT) -> str:
     """As many whole words of a text as there is room for, in one line."""
-    return shorten(" ".join(text.split()), characters, placeholder=" …")
+    line = " ".join(text.split())
+    return line if len(line) <= characters else shorten(line, characters, placeholder=" …")
 
 
 def sentence(text: str) -> str:

@@ -77,7 +77,7 @@ def _with_values(line: str, facts: Iterable[Json]) -> str:
     told = dict.fromkeys(
         f"{fact['name']} {_short(fact['value'])} {fact['unit']}".rstrip()
         for fact in facts
-        if fact["value"] is not True and not _stands(fact["value"], line)
+        if not isinstance(fact["value"], bool) and not _stands(fact["value"], line)
     )
     return f"{line}\n(read: {'; '.join(list(told)[:READ_SHOWN])})" if told else line
 

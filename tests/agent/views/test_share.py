@@ -25,7 +25,8 @@ from transcripts.store import Store
 Json = dict[str, Any]
 COMPLAINT = (
     "requests queue on zebrafish (10.20.30.41, 2001:db8::77, aa:bb:cc:dd:ee:01), though /data/wonka/models has room; "
-    "violet says oompa-chat is slow since ssh quentin@bastion7.fizzy.internal, mail charlie@bucket.example"
+    "violet says oompa-chat is slow since ssh quentin@bastion7.fizzy.internal, mail charlie@bucket.example, "
+    "or violet@primrose.example, says primrose"
 )
 # Word that must not be left, and where it stands.
 CANARIES = {
@@ -41,6 +42,7 @@ CANARIES = {
     "bastion7": "a host one logs in to",
     "fizzy": "a domain",
     "charlie": "an address for mail",
+    "primrose": "where somebody has mail who is known by another place, and by name alone",
     "10.20.30.41": "an IPv4 address",
     "2001:db8::77": "an IPv6 address",
     "aa:bb:cc:dd:ee:01": "a MAC address",
