@@ -20,33 +20,35 @@ Json = dict[str, Any]
 RATIO_ASKED: Final = 4.0
 # Weakest last: an option is known as well as the weakest of its sums.
 _GRADES: Final = ("observed", "derived", "estimated", "claimed")
-# What an option does to the time to the first token and between tokens, and what would rank it otherwise. No figure is
-# promised: that is for a test under the operator's own load.
+# What an option does to the time to the first token, to the time of each token after it, and what would rank it
+# otherwise. No figure is promised: that is for a test under the operator's own load.
 _FELT: Final = {
     "--max-running-requests": (
-        "first token sooner for what waits, each token later",
+        "sooner for what waits",
+        "later: more decode at once",
         "requests longer than those seen: the pool binds before the limit",
     ),
     "--kv-cache-dtype": (
-        "first token sooner for what waits for room; each token by the backend's FP8 kernels: measure",
+        "sooner for what waits for room",
+        "by the backend's FP8 kernels: measure",
         "answers that get worse on your own prompts",
     ),
     "--enable-dp-attention": (
-        "both later for a lone request",
+        "later for a lone request",
+        "later for a lone request",
         "few requests at once, or single ones longer than a rank's pool",
     ),
-    "--chunked-prefill-size": (
-        "first token later for long prompts, tokens of others steadier",
-        "longer prompts than those seen",
-    ),
-    "--cuda-graph-max-bs": ("each token later in batches past the graphs", "load that fills those batches"),
-    "--speculative-algorithm": ("each token later where the draft was good", "an accept length near 1"),
+    "--chunked-prefill-size": ("later for long prompts", "steadier for others", "longer prompts than those seen"),
+    "--cuda-graph-max-bs": ("as now", "later in batches past the graphs", "load that fills those batches"),
+    "--speculative-algorithm": ("as now", "later where the draft was good", "an accept length near 1"),
     "--mem-fraction-static": (
-        "first token sooner for what waits for room",
+        "sooner for what waits for room",
+        "as now",
         "less memory free under load than the log shows",
     ),
     HICACHE: (
-        "first token sooner where the prefix is in host RAM",
+        "sooner where the prefix is in host RAM",
+        "as now; with a draft, measure the accept length",
         "a hit rate that stays high as traffic grows, or prompts that share nothing",
     ),
 }
@@ -135,27 +137,29 @@ def _hicache(case: Case, arithmetic: list[Json]) -> Iterator[Json]:
         citation.id for finding in case.findings if "hierarchical" in finding.subject for citation in finding.citations
     ]
     words = [case.complaint, *(said.text for said in case.said)]
-    running = _running_now(case.facts)
-    yield _hicache_row(asked, cited, running, answers=any(_ASKS_FOR_HOST_RAM.search(text) for text in words))
+    now = _now(case.facts)
+    yield _hicache_row(asked, cited, now, answers=any(_ASKS_FOR_HOST_RAM.search(text) for text in words))
     best = min(asked.largest_ratio, RATIO_ASKED)
     if not asked.fits and best > 1:
         smaller = capacity.host_budget(case.facts, ratio=best)
         if isinstance(smaller, capacity.HostBudget):
-            yield _hicache_row(smaller, cited, running, answers=False)
+            yield _hicache_row(smaller, cited, now, answers=False)
 
 
-def _running_now(facts: Facts) -> float | None:
-    """Requests that run at once as things stand, which no host memory changes."""
-    levers = (lever for lever in capacity.levers(facts) if isinstance(lever, capacity.Lever))
-    return next((lever.running for lever in levers if not lever.changes), None)
+def _now(facts: Facts) -> capacity.Lever | None:
+    """How things stand: requests that run at once and memory of the GPU, neither of which host memory changes."""
+    return next(
+        (lever for lever in capacity.levers(facts) if isinstance(lever, capacity.Lever) and not lever.changes), None
+    )
 
 
-def _hicache_row(budget: capacity.HostBudget, cited: list[str], running: float | None, *, answers: bool) -> Json:
+def _hicache_row(budget: capacity.HostBudget, cited: list[str], now: capacity.Lever | None, *, answers: bool) -> Json:
     sources = list(dict.fromkeys(source for entry in budget.sums for source in entry.sources))
     return {
         "name": f"HiCache, ratio {round(budget.ratio, 2):g}",
         "running_factor": budget.running_factor,
-        "running": running,
+        "running": None if now is None else now.running,
+        **_gpu_memory(now),
         "prefix_tokens": budget.prefix_tokens,
         "prefix_factor": round(budget.ratio, 2),
         "host_gb": round(budget.total_gb, 1),
@@ -174,14 +178,23 @@ def _hicache_row(budget: capacity.HostBudget, cited: list[str], running: float |
     }
 
 
+def _gpu_memory(lever: capacity.Lever | None) -> Json:
+    """GiB of the pool and of what stays free on each GPU, None where that is not known."""
+    pool, free = (None, None) if lever is None else (lever.pool_gib, lever.gpu_free_gib)
+    return {
+        "gpu_pool_gib": None if pool is None else round(pool, 2),
+        "gpu_free_gib": None if free is None else round(free, 2),
+    }
+
+
 def _weakest(found: Iterable[capacity.Sum]) -> str:
     return max((entry.grade for entry in found), key=_GRADES.index, default="")
 
 
 def _felt(flags: Iterable[str]) -> Json:
     """By the flag that an option is about, its first; those behind it only use the room that it makes."""
-    latency, would_change = next((_FELT[flag] for flag in flags if flag in _FELT), ("", ""))
-    return {"latency": latency, "would_change": would_change}
+    first, decode, would_change = next((_FELT[flag] for flag in flags if flag in _FELT), ("", "", ""))
+    return {"first_token": first, "decode": decode, "would_change": would_change}
 
 
 def _maturity(option: Json, version: str) -> str:
@@ -213,6 +226,7 @@ def _levers(facts: Facts) -> Iterator[Json]:
             "tokens": lever.tokens,
             "prefix_tokens": lever.prefix_tokens,
             "host_gb": lever.host_gb,
+            **_gpu_memory(lever),
             "fits": lever.fits,
             "restart": lever.restart,
             "risk": lever.risk,

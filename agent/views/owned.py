@@ -66,7 +66,11 @@ _COMMON: Final = frozenset(
 def common(document: Json) -> frozenset[str]:
     """Words that are nobody's: of the field, of systems' folders, and of what this program itself says of the case."""
     said = [f"{row['label']} {row['statement']}" for row in document["hypotheses"]]
-    said += [str(option.get(key, "")) for option in document["options"] for key in ("risk", "why_not", "latency")]
+    said += [
+        str(option.get(key, ""))
+        for option in document["options"]
+        for key in ("risk", "why_not", "first_token", "decode")
+    ]
     said += [f"{name} {meaning}" for name, (_, meaning) in VOCABULARY.items()]
     return _COMMON | {word.lower() for text in said for word in _WORD.findall(text)}
 

@@ -44,6 +44,10 @@ def options(document: Json, width: int, *, whole: bool) -> list[Line]:
     if whole:
         for owners, said in _risks(shown):
             lines += item(f"{owners}: {said}", width)
+        for title, told in _further(shown):
+            lines += paragraph(title, width, 2)
+            for said, owners in told:
+                lines += item(f"{said}: {owners}", width)
     for text in told_options(document["options"], version=document["target"]["version"], whole=whole):
         lines += item(text, width)
     for text in document["contradictions"]:
@@ -54,6 +58,45 @@ def options(document: Json, width: int, *, whole: bool) -> list[Line]:
 def against(option: Json) -> list[str]:
     """What is said against an option, piece by piece: the limit it runs into, then its risks."""
     return [piece for text in (option.get("why_not"), option.get("risk")) if text for piece in text.split("; ")]
+
+
+def felt(option: Json, when: str) -> str:
+    """Time to the `first_token`, or between tokens in `decode`, in words; documents of before say nothing of it."""
+    if option["name"] == "now":
+        return "as now"
+    return "as its parts together" if option.get("combined") else option.get(when) or "not known"
+
+
+def gpu_memory(option: Json) -> str:
+    """GiB of a GPU: what the pool takes, and what stays free with it."""
+    pool, free = option.get("gpu_pool_gib"), option.get("gpu_free_gib")
+    return "" if pool is None else f"pool {pool:.2f}" + ("" if free is None else f", free {free:.2f}")
+
+
+def _further(options: list[Json]) -> list[tuple[str, list[tuple[str, str]]]]:
+    """The measures that are words, each with the options that share it; of combinations their parts tell."""
+    alone = [option for option in options if not option.get("combined")]
+    changed = [option for option in alone if option.get("changes")]
+    told = (
+        ("GiB of a GPU:", [(gpu_memory(option), option["name"]) for option in alone]),
+        ("Time to the first token:", [(felt(option, "first_token"), option["name"]) for option in changed]),
+        ("Time of each token after it:", [(felt(option, "decode"), option["name"]) for option in changed]),
+        ("How sure the sums are:", [(str(option.get("grade", "")), option["name"]) for option in alone]),
+        ("Maturity:", [(str(option.get("maturity", "")), option["name"]) for option in changed]),
+        (
+            "What would rank it otherwise:",
+            [(str(option.get("would_change", "")), option["name"]) for option in changed],
+        ),
+    )
+    return [(title, rows) for title, pairs in told if (rows := _shared(pairs))]
+
+
+def _shared(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    owners: dict[str, list[str]] = {}
+    for said, name in pairs:
+        if said:
+            owners.setdefault(said, []).append(name)
+    return [(said, "; ".join(_together(names))) for said, names in owners.items()]
 
 
 def _risks(options: list[Json]) -> list[tuple[str, str]]:

@@ -17,6 +17,8 @@ _SETTING: Final = re.compile(r"\s*(?:(?:export|declare|set|unset|source|cd|ulimi
 _CLOSES: Final = re.compile(r"\s*(?:(?:done|else|elif|fi|esac)\b|[})]|\w+\) |;;)")
 _SHELL_OPENS: Final = re.compile(r"\s-\w*c\s+(['\"])(?:(?!\1).)*$")
 _QUOTE: Final = re.compile(r"\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"", re.S)
+# Words in brackets behind a command are said of it: a shell would refuse them there.
+_REMARK: Final = re.compile(r"(?<=[\w./'\"])[ \t]+\([^()'\"]*\)[ \t]*$")
 _CONTINUED: Final = re.compile(r"(?<!\\)(?:\\\\)*\\\r?$")
 
 
@@ -43,6 +45,7 @@ def typed(text: str) -> Iterator[str]:
             follows = next((line for line in lines[last + 1 :] if line.strip()), "")
             if _CLOSES.match(follows) and not any(said):
                 return
+            lines[last] = _REMARK.sub("", lines[last])
             found = [*_settings(lines, first), *lines[first : last + 1]]
             margin = len(found[0]) - len(found[0].lstrip())
             found = [line[margin:] if not line[:margin].strip() else line for line in found]

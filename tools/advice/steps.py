@@ -45,6 +45,10 @@ def _kubernetes_steps(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """A manifest is applied; a patch, or values of a chart, only by what renders them."""
     name = shlex.quote(launch.name)
+    if launch.name.startswith("configmap/"):
+        apply_ = f"kubectl apply -f {file}"
+        restart = "# pods keep the script they started with: kubectl rollout restart of what mounts it"
+        return (*first, f"kubectl diff -f {file}", apply_, restart), (back, apply_, restart)
     if launch.node is None or "/" not in launch.name:
         roll = "# roll it out as usual: kubectl apply -k, helm upgrade"
         return (*first, roll), (back, roll)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from typing import Any, Final
 
 from agent.views.sections.blocks import Block, Items, Paragraph, Picture, Table, cited, options_matter, refs
-from agent.views.tables import against, told_options
+from agent.views.tables import against, felt, gpu_memory, told_options
 from agent.views.terminal import FAILED, still_asked, unknown
 from agent.views.terminal import brought as task_brought
 from agent.views.weighed import facts_weighed, looks_weighed
@@ -162,9 +162,11 @@ def options(document: Json) -> Iterator[Block]:
             f"{option['running_factor']:.2f}x",
             amount(option["running"]) if option.get("running") else "unchanged",
             amount(option["prefix_tokens"]) if option.get("prefix_tokens") else "",
+            gpu_memory(option),
             amount(option["host_gb"]) if option.get("host_gb") else "none",
             "does not fit" if option.get("fits") is False else "restart" if option.get("restart") else "nothing",
-            _latency(option),
+            felt(option, "first_token"),
+            felt(option, "decode"),
             option.get("grade", ""),
             cited("; ".join(_risks(option, told_of_parts)), option.get("evidence", ())),
         )
@@ -178,9 +180,11 @@ def options(document: Json) -> Iterator[Block]:
                 "GPU pool",
                 "running",
                 "prefix tokens",
+                "GiB of a GPU",
                 "host GB",
                 "takes",
-                "latency",
+                "first token",
+                "each token",
                 "its sums",
                 "risk or limit",
             ),
@@ -216,13 +220,6 @@ def _risks(option: Json, told_of_parts: Collection[str]) -> list[str]:
     pieces = against(option)
     own = [piece for piece in pieces if not option.get("combined") or piece not in told_of_parts]
     return own if len(own) == len(pieces) else [*own, "what its parts have"]
-
-
-def _latency(option: Json) -> str:
-    """Time to the first token and between tokens, in words: figures are for a test under the operator's own load."""
-    if option["name"] == "now":
-        return "as now"
-    return "as its parts together" if option.get("combined") else option.get("latency") or "not known"
 
 
 def _owned(told: dict[str, Any], line: str) -> list[str]:

@@ -214,6 +214,7 @@ PASTED = {
     "indented": (f"    $ {TYPED}", TYPED),
     "traced": (f"+ {TYPED}", TYPED),
     "behind a journal's head": (f"Dec 02 03:00:00 gpu1 start.sh[812]: + {TYPED}", TYPED),
+    "words in brackets behind it": (f"{TYPED} (container without --shm-size / --ipc=host)", TYPED),
     "settings above it": (f"$ export NCCL_DEBUG=INFO\n$ {TYPED}", f"export NCCL_DEBUG=INFO\n{TYPED}"),
     "a variable": (f"{TYPED} --port $PORT", f"{TYPED} --port $PORT"),
     "a script that was shown": (f"#!/bin/bash\nset -e\nexec {TYPED}", f"set -e\nexec {TYPED}"),

@@ -324,6 +324,17 @@ def test_a_file_that_is_no_object_is_rolled_out_by_what_renders_it(name: str) ->
     assert any("SGLANG_CLIP_MAX_NEW_TOKENS_ESTIMATION" in note for note in made.notes) or "env:" in made.text
 
 
+def test_a_script_of_a_config_map_is_applied_and_read_by_pods_that_start_anew() -> None:
+    script = "python3 -m sglang.launch_server --model-path /m --tp 8"
+    text = (
+        f"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: launch\ndata:\n  start.sh: |\n    set -e\n    {script}\n"
+    )
+    made = patch(parse_launch("kubernetes", text), [box.flag("set", "--page-size", 64)])
+    assert made.commands[-2] == "kubectl apply -f manifest.yaml"
+    assert "pods keep the script they started with: kubectl rollout restart" in made.commands[-1]
+    assert made.rollback[-1] == made.commands[-1]
+
+
 def test_only_what_can_be_watched_is_watched_as_a_rollout() -> None:
     commands = _with_env("role-group.k8s.yaml", "kubernetes").commands
     assert commands[-1] == "kubectl get rolebasedgroup/sglang-pd -w"

@@ -47,9 +47,9 @@ def _shm(_view: View) -> Actions:
             "",
             "ranks exchange data through /dev/shm; a container gets 64 MB of it by default",
         ),
-        Proposal("container", "set", "--ipc", None, "host", "", "or share the host's"),
         never=(*NOT_MEMORY, ("set", "NCCL_P2P_DISABLE", "it is shared memory that is missing")),
         alternatives=(
+            ("--ipc host", "the container then uses the host's own /dev/shm"),
             ("in Kubernetes an emptyDir with medium Memory at /dev/shm", "the same there"),
             ("NCCL_SHM_DISABLE=1", "works and is slow"),
         ),
