@@ -217,7 +217,8 @@ def _change(document: Json) -> Iterator[tuple[str, str, str]]:
     if known:
         yield "Risk", known + (f"; {left.count('; ') + 1} more, below" if left else ""), ""
     restarts = [stage for stage in document["stages"] if stage["restart"]]
-    costs = [stage["cost"] for stage in restarts if stage["cost"]] or ["no restart"]
+    without = "no restart" if document["stages"] else "a restart, once what is yours is filled in"
+    costs = [stage["cost"] for stage in restarts if stage["cost"]] or [without]
     when = next((f", {stage['held_off']}" for stage in restarts if stage.get("held_off")), "")
     yield "Costs", (f"{plural(len(restarts), 'restart')}{when}. " if restarts else "") + _sentences(costs[0], COST), ""
     watched = [_watch(each) for each in document["verify"][: 1 if known else 2]]

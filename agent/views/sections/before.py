@@ -141,7 +141,8 @@ def _recommendation(document: Json) -> Paragraph:
         return Paragraph(sentence("; ".join([f"No change is recommended{open_}", *refused])))
     said = "; ".join(change_told(change) for change in document["changes"])
     restarts = [stage for stage in document["stages"] if stage.get("restart")]
-    takes = f"it takes {plural(len(restarts), 'restart') if restarts else 'no restart'}"
+    without = "no restart" if document["stages"] else "a restart, once what is the operator's is filled in"
+    takes = f"it takes {plural(len(restarts), 'restart') if restarts else without}"
     outage = next((_within(stage["cost"]) for stage in restarts if stage["cost"]), "")
     told = [said, f"{takes}: {outage}" if outage else takes]
     against = "; ".join(filter(None, risk(document)))

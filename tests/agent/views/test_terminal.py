@@ -257,3 +257,10 @@ def test_a_change_of_the_container_names_no_option_that_was_looked_up(tmp_path: 
     done = sglscout(tmp_path / "home", "diagnose", "two GPUs die, one works", "--bundle", str(tmp_path))
     assert "set --shm-size" in done.out
     assert "was looked up" not in " ".join(done.out.split())
+
+
+def test_a_change_that_the_operator_fills_in_costs_a_restart_all_the_same(made: Callable[[str], Json]) -> None:
+    document = made("slots")
+    assert "1 restart." in " ".join(line.text for line in first_screen(document, 80))
+    unfilled = " ".join(" ".join(line.text for line in first_screen(document | {"stages": []}, 80)).split())
+    assert "Costs a restart, once what is yours is filled in" in unfilled

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tools.diagnosis.changes import FRACTION, NOT_MEMORY, Forbidden, plan, step
+from tools.diagnosis.changes import FRACTION, Forbidden, plan, step
 from tools.diagnosis.clues import (
     Clue,
     Entry,
@@ -195,7 +195,8 @@ def _nccl(view: View) -> Actions:
 def _imbalance(view: View) -> Actions:
     """Never the fraction: it is a share of what each GPU has free, and the refusal comes before it is used."""
     if _other_stage_has_room(view):
-        return plan(_even_stages(view), never=NOT_MEMORY)
+        every = "every stage has the same fraction, and it fails before that is used"
+        return plan(_even_stages(view), never=(("lower", FRACTION, every), ("raise", FRACTION, every)))
     never: tuple[Forbidden, ...] = (
         ("lower", FRACTION, "the start is refused by what is free before the load, whatever the fraction"),
         ("raise", FRACTION, "the fullest GPU decides"),
@@ -361,7 +362,7 @@ ENTRIES = (
     ),
     Entry(
         "parallel.tp_memory_imbalance",
-        "One GPU has less free memory than the others before the model is loaded.",
+        "One GPU has less memory to spare than the others: for what else is on it, or for its share of the model.",
         for_=(
             Clue(6, said("memory_unbalanced"), "the server says that memory is unbalanced"),
             Clue(6, _other_stage_has_room, "one stage of the pipeline runs out, another has room"),
