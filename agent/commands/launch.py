@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agent.commands.options import one_host
+from agent.commands.options import exclusive, one_host
 from agent.commands.source import JSON, TREE, VERSION, known, print_document, say
 from transcripts.errors import HostError, Inconclusive, UsageError
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from agent.views.layout import Line
     from tools.source import FlagCatalogue, Rule, Source
     from tools.source.problem import Problem
-    from tools.source.upgrade import Upgrade
+    from tools.source.upgrade import Change, Upgrade
     from transcripts.facts import Facts
 
 
@@ -68,7 +68,7 @@ def check(
         command = deployed.command
     if command is None:
         raise UsageError("there is no launch command to check.", "Give it in quotes, `-`, or --host H alone.")
-    text = sys.stdin.read() if command == "-" else _no_file(command)
+    text = _text_of(command)
     if deployed is None and version is None and path is None:
         version = _named(text)
     catalogue, rules, source = _judge(deployed, version, path)
@@ -88,7 +88,9 @@ def check(
             say(f"{host} runs: {text}")
         if local:
             say(f"the tree of {host} is not the release {catalogue.version}: {', '.join(local)}")
-        _say_problems(found, f"sglang {catalogue.version} takes this command as it stands.")
+        _say_problems(found)
+        if all(problem.severity == "note" for problem in found):
+            say(f"sglang {catalogue.version} takes this command as it stands.")
     return 3 if any(problem.severity == "error" for problem in found) else 0
 
 
@@ -105,8 +107,10 @@ def _named(text: str) -> str | None:
     return found[0] if found else None
 
 
-def _no_file(command: str) -> str:
-    """The command as typed. Raises UsageError for the path of a file."""
+def _text_of(command: str) -> str:
+    """The command as typed, or what standard input holds. Raises UsageError for the path of a file."""
+    if command == "-":
+        return sys.stdin.read()
     if len(command.split()) == 1 and Path(command).is_file():
         raise UsageError(
             f"{command} is a file, no launch command.", f"Give what it holds: `sglscout check - < {command}`."
@@ -192,14 +196,12 @@ def _running(facts: Facts, target: str) -> str:
     return command
 
 
-def _say_problems(problems: Sequence[Problem], otherwise: str) -> None:
+def _say_problems(problems: Sequence[Problem]) -> None:
     from agent.views.layout import Page
     from agent.views.terminal import console
 
-    if not problems:
-        say(otherwise)
-        return
-    console().print(Page(lambda width: [line for each in problems for line in _problem(each, width)]))
+    if problems:
+        console().print(Page(lambda width: [line for each in problems for line in _problem(each, width)]))
 
 
 def _problem(problem: Problem, width: int) -> Iterator[Line]:
@@ -218,20 +220,35 @@ def _problem(problem: Problem, width: int) -> Iterator[Line]:
 @click.command()
 @click.argument("before")
 @click.argument("after")
-@click.option("--for", "command", metavar="COMMAND", help="What happens to this launch command.")
+@click.argument("command", required=False)
+@click.option("--for", "asked", metavar="COMMAND", help="The same as COMMAND.")
+@click.option(
+    "--model-config",
+    "config",
+    type=click.Path(exists=True, path_type=Path),
+    metavar="FILE",
+    help="The model's config.json, or its folder: rules for its architecture are weighed, too.",
+)
 @JSON
-def upgrade(before: str, after: str, command: str | None, as_json: bool) -> int:
-    """Show what changes from version BEFORE to version AFTER, for all flags or for one command."""
+def upgrade(before: str, after: str, command: str | None, asked: str | None, config: Path | None, as_json: bool) -> int:
+    """Show what changes from version BEFORE to version AFTER: for all flags, or for the launch command COMMAND (quote
+    it; `-` reads standard input).
+    """
     from tools.source import parse_launch
     from tools.source.pools import pool_notes
     from tools.source.upgrade import Known, compare, for_command
 
+    exclusive(("COMMAND", command), ("--for", asked))
+    command = command or asked
+    if command is None and config is not None:
+        raise UsageError("--model-config goes with a launch command.", "Give it in quotes, as third argument.")
+    model = _architecture(config) if config is not None else ""
     old, new = Known(*known(before, None)), Known(*known(after, None))
     result = compare(old.catalogue, new.catalogue)
     problems: tuple[Problem, ...] = ()
     if command is not None:
-        words = _words(command)
-        _, problems = for_command(words, old, new, result)
+        words = _words(_text_of(command))
+        _, problems = for_command(words, old, new, result, model)
         if old.source is not None and new.source is not None:
             problems += asyncio.run(pool_notes(parse_launch(words, old.catalogue), old.source, new.source))
     if as_json:
@@ -250,7 +267,9 @@ def upgrade(before: str, after: str, command: str | None, as_json: bool) -> int:
     else:
         say(f"{result.direction} from sglang {result.before} to {result.after}")
         if command is not None:
-            _say_problems(problems, "nothing happens to this command.")
+            _say_problems(problems)
+            if not problems:
+                say("nothing happens to this command.")
         else:
             _say_changes(result)
     return 3 if any(problem.severity == "error" for problem in problems) else 0
@@ -266,13 +285,25 @@ def _say_changes(result: Upgrade) -> None:
         for change in result.renamed:
             yield from paragraph(f"renamed  {change.before} -> {change.after}  ({change.at})", width, hanging=9)
         for change in result.changed:
-            row = change.document()
-            what = f"{_short(row['before'])} -> {_short(row['after'])}"
+            what = _changed_to(change)
             yield from paragraph(f"{change.what:8} {change.flag}: {what}  ({change.at})", width, hanging=9)
         added = ", ".join(flag.name for flag in result.added) or "none"
         yield from paragraph(f"added ({len(result.added)}): {added}", width, hanging=9)
 
     console().print(Page(lines))
+
+
+def _changed_to(change: Change) -> str:
+    """What a change is from and to; of lists of choices what came and what went."""
+    row = change.document()
+    before, after = row["before"], row["after"]
+    if change.what != "choices":
+        return f"{_short(before)} -> {_short(after)}"
+    if before is None or after is None:
+        return "any value -> one of " + ", ".join(map(str, after)) if after else "any value; no list any more"
+    came = ", ".join(str(each) for each in after if each not in before)
+    gone = ", ".join(str(each) for each in before if each not in after)
+    return "; ".join([f"+ {came}"] * bool(came) + [f"- {gone}"] * bool(gone))
 
 
 def _short(value: Any) -> str:

@@ -55,14 +55,15 @@ def broken(launch: Launch, catalogue: FlagCatalogue, rules: Sequence[Rule], arch
         if all(holds(each, plain, rule.terms) for each in rule.conditions):
             continue  # the server does that whatever is given
         if rule.kind in ("raise", "assert"):
-            name = _first_name(asked & chosen, catalogue)
+            nearest = set(re.findall(r"\w+", " ".join(rule.conditions[-1:]))) & asked & chosen
+            name = _first_name(nearest or asked & chosen, catalogue)
             said = worded(replace(rule, effect=_filled_in(rule, values)), catalogue)
             found.append(Problem("rule", "error", name, said, at=rule.at, quote=rule.quote))
         elif rule.kind == "override" and not _settled(rule, values):
             set_here = [dest for dest in rule.sets if dest in given]
             severity: Severity = "warning" if set_here else "note"
             name = _first_name(set(set_here) or set(rule.sets), catalogue)
-            said = f"the server sets {rule.effect}"
+            said = _told(rule, values)
             found.append(Problem("override", severity, name, said, at=rule.at, quote=rule.quote))
             _apply(rule, values, changed)
     if waiting:
@@ -150,6 +151,16 @@ def _set_to(rule: Rule, values: dict[str, Any]) -> dict[str, Any]:
         if each.arg in found:
             found[each.arg] = value_of(ast.unparse(each.value), values, rule.terms)
     return found
+
+
+def _told(rule: Rule, values: dict[str, Any]) -> str:
+    """What an override does, in words: what it sets, what it works out from more than the command, what it says."""
+    to = _set_to(rule, values)
+    known = ", ".join(f"{dest} = {value!r}" for dest, value in to.items() if value is not UNKNOWN)
+    unknown = ", ".join(dest for dest, value in to.items() if value is UNKNOWN)
+    parts = [f"sets {known}"] * bool(known) + [f"works out {unknown} as it starts"] * bool(unknown)
+    _, says, words = rule.effect.partition("; says ")
+    return f"the server {' and '.join(parts)}{says}{words}"
 
 
 def _apply(rule: Rule, values: dict[str, Any], changed: dict[str, Rule]) -> None:

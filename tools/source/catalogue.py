@@ -127,7 +127,7 @@ class FlagCatalogue:
         return found
 
     def nearest(self, name: str, count: int = 3) -> list[str]:
-        """Option strings most like a name, best first."""
+        """Option strings most like a name, best first: those that have all its words before those that look alike."""
         wanted = name.strip().partition("=")[0].lstrip("-").replace("_", "-").lower()
         known = {each.lstrip("-"): each for each in self._by_name if each.startswith("--")}
         found = get_close_matches(wanted, known, count, 0.6)
@@ -136,6 +136,9 @@ class FlagCatalogue:
             shared = sorted(known, key=lambda each: (-len(words & set(each.split("-"))), len(each), each))
             need = max(1, len(words) // 2)
             found += [each for each in shared if len(words & set(each.split("-"))) >= need and each not in found]
+        said = set(wanted.split("-"))
+        whole = [each for each in known if len(said) > 1 and said <= set(each.split("-")) and each not in found]
+        found = sorted([*found, *whole], key=lambda each: not (len(said) > 1 and said <= set(each.split("-"))))
         return [known[each] for each in found[:count]]
 
     def by_prefix(self, name: str) -> list[str]:

@@ -11,19 +11,20 @@ from tools.entry_point import ROUTER
 from tools.other_engines import FOREIGN
 from tools.source.architecture import named_by_path
 from tools.source.broken import broken, broken_later
-from tools.source.catalogue import FlagCatalogue
+from tools.source.catalogue import Flag, FlagCatalogue
 from tools.source.launch import Given, Launch, parse_launch
 from tools.source.problem import Kind, Problem
 from tools.source.renames import elsewhere, named_here
 from tools.source.rule import Rule
 from tools.source.serve import CLI, MODEL, Front, front_of
-from tools.source.values import FILLED_LATER, range_problem, unusual, value_problem
+from tools.source.values import FILLED_LATER, near_choices, range_problem, unusual, value_problem
 from tools.source.variables import unread
 
 if TYPE_CHECKING:
     from tools.source.source import Source
 
 OF_ROUTER: Final = "--router-"
+NEAR: Final = 5  # options that are asked whether they take the value
 HELP: Final = ("-h", "--help")
 QUOTES: Final = re.compile("^[\u2018\u2019\u201c\u201d]|[\u2018\u2019\u201c\u201d]$")
 LONG_DASH: Final = re.compile("-?[\u2010-\u2015\u2212]+")
@@ -61,7 +62,26 @@ def check(
     if source is not None:
         found += [*broken_later(launch, catalogue, source), *unread(dict(launch.environment), source)]
     order = {"error": 0, "warning": 1, "note": 2}
+    found = [_as_typed(problem, launch) for problem in found]
     return tuple(sorted(found, key=lambda problem: order[problem.severity]))
+
+
+def _as_typed(problem: Problem, launch: Launch) -> Problem:
+    """A problem that calls a flag of several names by the one that was typed, in whole."""
+    for each in launch.given:
+        name = each.flag.name
+        if each.typed == name or problem.flag != name:
+            continue
+        typed = _whole_name(each)
+        told = re.sub(rf"(?<![\w-]){name}(?![\w-])", typed, problem.message)
+        return replace(problem, flag=typed, message=told, instead=problem.instead.replace(f"{name} ", f"{typed} "))
+    return problem
+
+
+def _whole_name(each: Given) -> str:
+    """The name that was typed, spelled out."""
+    names = [name for name in each.flag.names if name.startswith(each.typed)]
+    return each.typed if each.typed in names else names[0]
 
 
 def _front(launch: Launch, catalogue: FlagCatalogue, front: Front) -> list[Problem]:
@@ -77,7 +97,7 @@ def _front(launch: Launch, catalogue: FlagCatalogue, front: Front) -> list[Probl
 
 def _names(launch: Launch, catalogue: FlagCatalogue) -> list[Problem]:
     found: list[Problem] = []
-    for name, _ in launch.unknown:
+    for name, place in launch.unknown:
         foreign = FOREIGN.get(name)
         if foreign is not None:
             engine, instead, why, _ = foreign
@@ -86,7 +106,7 @@ def _names(launch: Launch, catalogue: FlagCatalogue) -> list[Problem]:
             said = f"{name} is an option of {engine}, not of sglang {catalogue.version}"
             found.append(Problem("foreign", "error", name, said + (f"; {why}" if why else ""), instead))
         else:
-            found.append(_renamed("unknown", name, catalogue) or _unknown(name, catalogue))
+            found.append(_renamed("unknown", name, catalogue) or _unknown(name, launch.after(place), catalogue))
     for name, _, completions in launch.ambiguous:
         said = f"{name} could be {', '.join(completions[:4])}"
         plain = Problem("ambiguous", "error", name, said, completions[0])
@@ -136,7 +156,7 @@ def _renamed(kind: Kind, name: str, catalogue: FlagCatalogue) -> Problem | None:
     return Problem(kind, "error", name, said, here.name, here.at)
 
 
-def _unknown(name: str, catalogue: FlagCatalogue) -> Problem:
+def _unknown(name: str, values: tuple[str, ...], catalogue: FlagCatalogue) -> Problem:
     if name.startswith(OF_ROUTER):
         said = f"{name} is an option of {ROUTER}, not of sglang.launch_server"
         return Problem("unknown", "error", name, said, f"python3 -m {ROUTER}")
@@ -146,6 +166,11 @@ def _unknown(name: str, catalogue: FlagCatalogue) -> Problem:
     if dashed is not None:
         said = f"sglang {catalogue.version} has no {name}: its options are written with dashes"
         return Problem("unknown", "error", name, said, name.replace("_", "-"), dashed.at)
+    opposite = _opposite(name, catalogue)
+    if opposite is not None:
+        state = "on" if name.startswith("--enable-") else "off"
+        said = f"sglang {catalogue.version} has no {name}: that is {state} unless {opposite.name} is given"
+        return Problem("unknown", "error", name, said, at=opposite.at)
     had = elsewhere(name)
     if had is not None:
         version, flag = had
@@ -156,10 +181,26 @@ def _unknown(name: str, catalogue: FlagCatalogue) -> Problem:
         named = [flag.replacement or "", *re.findall(r"--[a-z][a-z0-9-]+", advice)]
         here = [each for each in named if each != name and each.startswith("--") and catalogue.find(each) is not None]
         return Problem("unknown", "error", name, said, here[0] if here else "")
-    near = catalogue.nearest(name)
-    also = f" (also near: {', '.join(near[1:])})" if len(near) > 1 else ""
+    near = [catalogue.get(each) for each in catalogue.nearest(name, NEAR)]
+    near = list({flag.name: flag for flag in near if not flag.deprecated}.values())
+    near.sort(key=lambda flag: bool(value_problem(flag, values)) and not near_choices(flag, values))
+    also = f" (also near: {', '.join(flag.name for flag in near[1:3])})" if len(near) > 1 else ""
     said = f"sglang {catalogue.version} has no {name}{also}"
-    return Problem("unknown", "error", name, said, near[0] if near else "")
+    return Problem("unknown", "error", name, said, _repaired(near[0], near[0].name, values) if near else "")
+
+
+def _opposite(name: str, catalogue: FlagCatalogue) -> Flag | None:
+    """The switch that says the contrary of one that is not there: `--disable-x` for `--enable-x`."""
+    way, _, what = name.removeprefix("--").partition("-")
+    other = {"enable": "disable", "disable": "enable"}.get(way)
+    found = catalogue.find(f"--{other}-{what}") if other else None
+    return found if found is not None and not found.takes_value and not found.deprecated else None
+
+
+def _repaired(flag: Flag, name: str, values: tuple[str, ...]) -> str:
+    """An option as it is to be typed: with its value where the one that was given is none of its choices."""
+    choices = near_choices(flag, values) if value_problem(flag, values) else []
+    return " or ".join(f"{name} {choice}" if not at else choice for at, choice in enumerate(choices)) or name
 
 
 def _given(launch: Launch, catalogue: FlagCatalogue) -> list[Problem]:
@@ -185,14 +226,15 @@ def _of_one(each: Given, *, counts: bool) -> list[Problem]:
     flag = each.flag
     found: list[Problem] = []
     if each.typed not in flag.names:
-        full = next(name for name in flag.names if name.startswith(each.typed))
+        full = _whole_name(each)
         found.append(Problem("abbreviation", "note", each.typed, f"read as {full}", full, flag.at))
     if flag.deprecated:
         said = f"{flag.name} is deprecated: {' '.join(flag.deprecated.split())[:200]}"
         found.append(Problem("deprecated", "warning", flag.name, said, flag.replacement or "", flag.at))
     wrong = value_problem(flag, each.values) or (range_problem(flag, each.values) if counts else "")
     if wrong:
-        found.append(Problem("value", "error", flag.name, wrong, at=flag.at))
+        instead = _repaired(flag, flag.name, each.values) if near_choices(flag, each.values) else ""
+        found.append(Problem("value", "error", flag.name, wrong, instead, flag.at))
     rare = unusual(flag, each.values) if counts and not wrong else ""
     if rare:
         found.append(Problem("value", "warning", flag.name, rare, at=flag.at))

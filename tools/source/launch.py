@@ -44,6 +44,15 @@ class Launch:
     lost: tuple[str, ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
 
+    def after(self, place: int) -> tuple[str, ...]:
+        """The values that an option which is not known stands before, or has attached."""
+        _, equals, attached = self.arguments[place].partition("=")
+        if equals:
+            return (attached,)
+        rest = self.arguments[place + 1 :]
+        end = next((at for at, word in enumerate(rest) if _is_option(word)), len(rest))
+        return rest[:end]
+
     def value(self, dest: str) -> str | None:
         """The last value given for a destination; None if it is not given."""
         found = [each for each in self.given if each.flag.dest == dest]

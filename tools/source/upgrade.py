@@ -16,6 +16,7 @@ from tools.source.catalogue import Dynamic, Flag, FlagCatalogue
 from tools.source.check import check
 from tools.source.launch import Launch, parse_launch, values_of
 from tools.source.problem import Problem
+from tools.source.renames import elsewhere, named_here
 from tools.source.rule import Rule
 from tools.source.weigh import UNKNOWN, holds, value_of
 
@@ -136,6 +137,9 @@ def _successor(flag: Flag, old: FlagCatalogue, added: Sequence[Flag], new: FlagC
         named = _exact(new, flag.replacement)
         if named is not None:
             return named
+    followed = named_here(flag.name, new)
+    if followed is not None:
+        return followed
     same_value = [each for each in added if each.takes_value == flag.takes_value and not each.deprecated]
     mentions = [each for each in same_value if any(name in each.help for name in flag.names if len(name) > 6)]
     if len(mentions) == 1:
@@ -193,6 +197,7 @@ def for_command(
     old: Known,
     new: Known,
     upgrade: Upgrade,
+    architecture: str = "",
 ) -> tuple[Launch, tuple[Problem, ...]]:
     """The command as the newer version reads it, and what happens to it there that does not happen in the older one.
 
@@ -200,8 +205,8 @@ def for_command(
     """
     before = parse_launch(command, old.catalogue)
     after = parse_launch(command, new.catalogue)
-    known = {_same(each) for each in check(before, old.catalogue, old.rules, source=old.source)}
-    found = check(after, new.catalogue, new.rules, source=new.source)
+    known = {_same(each) for each in check(before, old.catalogue, old.rules, None, old.source, architecture)}
+    found = check(after, new.catalogue, new.rules, None, new.source, architecture)
     earlier = _possible(before, old)
     problems = [
         _informed(each, upgrade)
@@ -266,7 +271,10 @@ def _informed(problem: Problem, upgrade: Upgrade) -> Problem:
     removed = next((flag for flag in upgrade.removed if problem.flag in flag.names), None)
     if removed is not None:
         said = f"{problem.flag} is gone in {upgrade.after}: the server will not start with it"
-        return Problem("unknown", "error", problem.flag, said, "")
+        last = elsewhere(problem.flag)
+        if last is not None and last[1].deprecated:
+            said += f"; {last[0]} said: {' '.join(last[1].deprecated.split())[:200]}"
+        return Problem("unknown", "error", problem.flag, said, problem.instead if last is not None else "")
     return problem
 
 

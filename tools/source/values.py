@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, Final
 
 from tools.json_text import is_json
@@ -162,6 +163,21 @@ def value_problem(flag: Flag, values: Sequence[str]) -> str:
         if isinstance(flag.choices, tuple) and typed not in flag.choices:
             return f"{flag.name} takes {', '.join(str(choice) for choice in flag.choices)}; {value!r} is none of them"
     return ""
+
+
+def near_choices(flag: Flag, values: Sequence[str]) -> list[str]:
+    """The choices that a value which is none of them may stand for, `fp8` for `fp8_e4m3`; empty where none is near."""
+    if not isinstance(flag.choices, tuple) or len(values) != 1:
+        return []
+    asked = _plainly(values[0])
+    known = {_plainly(str(choice)): str(choice) for choice in flag.choices}
+    begun = [each for each in known if asked and each.startswith(asked)]
+    near = [asked] if asked in known else begun or get_close_matches(asked, known, 2, 0.7)
+    return [known[each] for each in near]
+
+
+def _plainly(value: str) -> str:
+    return value.lower().replace("-", "_")
 
 
 def range_problem(flag: Flag, values: Sequence[str]) -> str:

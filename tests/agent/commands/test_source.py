@@ -276,3 +276,21 @@ def test_progress_is_a_line_at_start_and_end_where_no_terminal_is() -> None:
 def test_cached_trees_are_listed() -> None:
     tree("0.5.9")
     assert "0.5.9" in [each["version"] for each in document("source", "list")["trees"]]
+
+
+def test_an_upgrade_takes_the_command_as_third_argument_and_says_what_choices_came_and_went(tmp_path: Path) -> None:
+    def shown(*words: str) -> str:
+        return CliRunner().invoke(cli, ["upgrade", "0.5.9", "0.5.23", *words], standalone_mode=False).stdout
+
+    command = "sglang serve --model-path m --stream-output"
+    assert shown(command) == shown("--for", command)
+    assert "--stream-output is called --incremental-streaming-output" in shown(command)
+    listed = " ".join(shown().split())
+    assert "choices --kv-cache-dtype: + mxfp8, nvfp4, fp4_mx_block16; - fp4_e2m1" in listed
+    assert "choices --speculative-algorithm: any value; no list any more" in listed
+
+
+def test_a_command_with_notes_alone_is_said_to_be_taken() -> None:
+    ran = CliRunner().invoke(cli, ["check", "sglang serve --model-path m --tp 8", "--version", "0.5.9"])
+    assert ran.stdout.endswith("sglang 0.5.9 takes this command as it stands.\n")
+    assert "note --tp: read as --tp-size" in ran.stdout

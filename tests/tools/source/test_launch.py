@@ -29,7 +29,13 @@ def problems(command: str, version: str = "0.5.9") -> dict[tuple[str, str], Prob
         ("--max-num-seqs=64", ("foreign", "--max-num-seqs"), "--max-running-requests"),
         ("--hicache-rati 3", ("abbreviation", "--hicache-rati"), "--hicache-ratio"),
         ("--hicache 3", ("ambiguous", "--hicache"), "--hicache-io-backend"),
-        ("--kv-cache-dtype fp8", ("value", "--kv-cache-dtype"), ""),
+        ("--kv-cache-dtype fp8", ("value", "--kv-cache-dtype"), "--kv-cache-dtype fp8_e5m2 or fp8_e4m3"),
+        ("--kv-dtype fp8", ("unknown", "--kv-dtype"), "--kv-cache-dtype fp8_e5m2 or fp8_e4m3"),
+        ("--kv-dtype=fp8_e4m3", ("unknown", "--kv-dtype"), "--kv-cache-dtype"),
+        ("--enable-radix-cache", ("unknown", "--enable-radix-cache"), ""),
+        ("--disable-mixed-chunk", ("unknown", "--disable-mixed-chunk"), ""),
+        ("--dtype FP16", ("value", "--dtype"), ""),
+        ("--dtype Float16", ("value", "--dtype"), "--dtype float16"),
         ("--page-size many", ("value", "--page-size"), ""),
         ("--page-size", ("value", "--page-size"), ""),
         ("--trust-remote-code --page-size 2 --page-size 4", ("repeated", "--page-size"), ""),
@@ -40,7 +46,7 @@ def problems(command: str, version: str = "0.5.9") -> dict[tuple[str, str], Prob
         ("--port 99999", ("value", "--port"), ""),
         ("--nccl-port 0", ("value", "--nccl-port"), ""),
         ("--page-size 0", ("value", "--page-size"), ""),
-        ("--tp -3", ("value", "--tensor-parallel-size"), ""),
+        ("--tp -3", ("value", "--tp-size"), ""),
         ("--max-running-requests=-4", ("value", "--max-running-requests"), ""),
         ("--cuda-graph-bs 1 0 8", ("value", "--cuda-graph-bs"), ""),
         ("--hicache-ratio -1", ("value", "--hicache-ratio"), ""),
@@ -137,12 +143,12 @@ def test_rules_that_are_broken_are_cited() -> None:
 @pytest.mark.parametrize(
     ("version", "command", "flag", "at"),
     [
-        ("0.4.6", "--tp 8 --enable-dp-attention --dp 3", "--tensor-parallel-size", "srt/server_args.py:295"),
-        ("0.5.9", "--tp 8 --enable-dp-attention --dp 3", "--tensor-parallel-size", "srt/server_args.py:2116"),
+        ("0.4.6", "--tp 8 --enable-dp-attention --dp 3", "--tp-size", "srt/server_args.py:295"),
+        ("0.5.9", "--tp 8 --enable-dp-attention --dp 3", "--tp-size", "srt/server_args.py:2116"),
         ("0.5.16", "--tp 8 --enable-dp-attention --dp 3", "--tp-size", "srt/server_args.py:5607"),
         ("0.5.23", "--tp 8 --enable-dp-attention --dp 3", "--tp-size", "srt/arg_groups/parallel_hook.py:326"),
         ("0.5.23", "--tp 8 --attn-dp-size 3", "--tp-size", "srt/arg_groups/parallel_hook.py:326"),
-        ("0.5.9", "--tp 8 --attn-cp-size 3", "--tensor-parallel-size", "srt/server_args.py:2086"),
+        ("0.5.9", "--tp 8 --attn-cp-size 3", "--tp-size", "srt/server_args.py:2086"),
         ("0.5.16", "--tp 8 --enable-dp-attention --dp 4 --attn-cp-size 4", "--tp-size", "srt/server_args.py:5559"),
     ],
 )
@@ -233,8 +239,9 @@ def test_an_upgrade_tells_what_becomes_of_a_command() -> None:
     old, new = tree("0.5.9"), tree("0.5.23")
     upgrade = compare(old.catalogue(), new.catalogue())
     removed = {flag.name for flag in upgrade.removed}
-    assert {"--disable-hicache-numa-detect", "--torchao-config", "--stream-output"} <= removed
+    assert {"--disable-hicache-numa-detect", "--torchao-config", "--multi-item-scoring-delimiter"} <= removed
     renamed = {change.before: change.after for change in upgrade.renamed}
+    assert renamed["--stream-output"] == "--incremental-streaming-output"  # as 0.5.16 between them says
     assert renamed["--nsa-prefill-backend"] == "--dsa-prefill-backend"
     assert renamed["--mamba-scheduler-strategy"] == "--mamba-radix-cache-strategy"
     assert renamed["--cuda-graph-max-bs"] == "--cuda-graph-max-bs-decode"
@@ -245,10 +252,13 @@ def test_an_upgrade_tells_what_becomes_of_a_command() -> None:
 
     command = (
         f"{START} --cuda-graph-max-bs 64 --speculative-algorithm EAGLE3 --enable-hierarchical-cache --torchao-config x"
+        " --keep-mm-feature-on-device"
     )
     said = {each.flag: each for each in moved(command, "0.5.9", "0.5.23") if each.severity == "error"}
     assert said["--cuda-graph-max-bs"].instead == "--cuda-graph-max-bs-decode"
     assert "gone" in said["--torchao-config"].message
+    assert "0.5.16 said" in said["--keep-mm-feature-on-device"].message
+    assert said["--keep-mm-feature-on-device"].instead == "--mm-feature-transport"
 
 
 def known(version: str) -> Known:
@@ -370,7 +380,7 @@ def test_a_share_that_is_rarely_meant_is_a_warning(version: str, share: str, sai
     ("command", "version", "flag", "said", "instead"),
     [  # filled in later, mistyped, or of another version: (what is named, words of it, what to use)
         ("--model-path m $EXTRA", "0.5.9", "$EXTRA", "options in it are not checked", ""),
-        ("--model-path m --tp $(nvidia-smi -L | wc -l)", "0.5.9", "--tensor-parallel-size", "-L | wc -l)", ""),
+        ("--model-path m --tp $(nvidia-smi -L | wc -l)", "0.5.9", "--tp-size", "-L | wc -l)", ""),
         ("--model-path m {{ .Values.extra }}", "0.5.23", "{{ .Values.extra }}", "not seen here", ""),
         ("--model-path m --config c.yaml", "0.5.9", "--config", "c.yaml sets is not seen", ""),
         ("--model-path m --enable-ep-moe", "0.5.23", "--enable-ep-moe", "0.5.3 has it", "--ep-size"),
@@ -457,3 +467,17 @@ def test_a_rule_that_asks_for_a_variable_is_weighed_where_the_command_sets_it(be
 def test_a_variable_that_nothing_reads_is_said(name: str, version: str, instead: str | None) -> None:
     found = {each.flag: each.instead for each in check_command(f"{name}=1 {START}", tree(version))}
     assert found.get(name) == instead
+
+
+def test_one_flag_is_called_by_the_name_that_was_typed() -> None:
+    found = check_command(f"{START} --tp 0 --tp-size -3", tree("0.5.9"))
+    assert {each.flag for each in found} == {"--tp-size", "--tp"}
+    assert not [each for each in found if "--tensor-parallel-size" in each.message]
+
+
+def test_what_the_server_works_out_is_said_in_words_and_not_in_code() -> None:
+    found = problems("--speculative-algorithm EAGLE")
+    assert found["override", "--speculative-num-steps"].message == (
+        "the server works out speculative_num_steps as it starts"
+    )
+    assert "max_running_requests = 48; says" in found["override", "--max-running-requests"].message
