@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import re
 import sys
 import tempfile
 import time
@@ -31,6 +32,12 @@ from transcripts.records import Note
 Json = dict[str, Any]
 YES: Final = frozenset({"y", "yes"})
 NO: Final = frozenset({"", "n", "no"})
+HURTS: Final = "Say what hurts, or ask"
+GREETING: Final = re.compile(
+    r"(?:hi|hello|hey|hallo|moin|servus|good (?:morning|evening)|guten (?:tag|morgen|abend)|thanks|danke|okay|test)"
+    r"(?: there)?\W*",
+    re.IGNORECASE,
+)
 COMING_SHOWN: Final = 30  # characters of an answer that is still coming, below the prompt
 
 
@@ -99,7 +106,9 @@ class Chat:
 
     def ask(self, question: str) -> None:
         """Answer a question, now or as soon as the turn is over."""
-        if self.busy:
+        if self.session is None and GREETING.fullmatch(question):
+            self.say(Text(HURTS, style="dim"))
+        elif self.busy:
             self.queue.append(question)
             self.say(Text(f"queued ({len(self.queue)}): {visible(question)}", style="dim"))
         else:

@@ -18,7 +18,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from agent.chat import Chat
+from agent.chat import HURTS, Chat
 from agent.chat_commands import ALONE, handle
 from agent.run import take_up
 from agent.settings import Settings
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
     from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
-WELCOME: Final = "Say what hurts, or ask. /help names the commands, /quit leaves"
+WELCOME: Final = f"{HURTS}. /help names the commands, /quit leaves"
 NEW_LINE: Final = "; Alt-Enter begins a new line"
 INTERRUPTED: Final = 130
 PROMPT: Final = "sglscout> "

@@ -228,13 +228,14 @@ class Store:
         """The id that begins so. Raises UnknownIdError, with what there is, when none or several do."""
         if self.holds(prefix):
             return prefix
-        matches = [name for name in self.ids() if len(prefix) > 4 and name.startswith(prefix)]
+        matches = [name for name in self.ids() if len(prefix) > 4 and name.startswith((prefix, f"ses_{prefix}"))]
         if len(matches) == 1:
             return matches[0]
         if matches:
             raise UnknownIdError(f"{prefix} is the beginning of {len(matches)} ids.", "Give more letters.")
         raise UnknownIdError(
-            f"no session or task has the id {prefix!r}.", "See `sglscout sessions` and `sglscout tasks`."
+            f"no session or task has the id {prefix!r}.",
+            "Give an id, or five letters of its beginning: see `sglscout sessions` and `sglscout tasks`.",
         )
 
     def ids(self) -> list[str]:

@@ -163,6 +163,16 @@ QUESTIONS = [
     ("both fp8 and 96", ["--kv-cache-dtype fp8_e4m3", "318,418 tokens", "96 running requests would hold 0.60"]),
     ("can i get it without fp8", ["fp8 is no part", "dp attention, dp 4"]),
     ("is 72 too aggressive", ["0.9 of 159,209"]),
+    ("is 72 really safe or should i play it safe with 60?", ["60 running requests would hold 0.75", "49 to 60"]),
+    ("can we go to 96 without touching memory", ["96 running requests would hold 1.20"]),
+    ("was passiert bei 150 gleichzeitigen anfragen", ["150 running requests would hold 1.88"]),
+    ("how sure are you and what would prove you wrong", ["certainty 0.97", "against it would speak", "retraction"]),
+    ("which sglang am i on", ["0.5.9"]),
+    ("what does new_token_ratio mean", ["keeps room for", "0.7 after idle"]),
+    ("was bedeutet admission reserve", ["room in the pool"]),
+    ("max-runing-requests?", ["--max-running-requests is meant", "is 48"]),
+    ("what do I tell my manager", ["sglscout writeup", "--max-running-requests"]),
+    ("ist 0.9 als mem fraction noch sicher?", ["0.9 does not fit", "2.69 then"]),
     # how it stands now
     ("is hicache on now?", ["--enable-hierarchical-cache is off"]),
     ("what is the page size", ["--page-size is 1"]),
@@ -345,6 +355,14 @@ OF_OTHERS = {
         ("can i combine fp8 with hicache ratio 2", ["--hicache-ratio 2, --kv-cache-dtype fp8_e4m3 fits", "179.01 gb"]),
         ("dp attention 4 - how many requests then", ["--dp-size 4 fits", "48 requests of the length seen", "2.59x"]),
         ("fp8_e5m2 instead of e4m3?", ["--kv-cache-dtype fp8_e5m2 fits", "2.00x", "quality"]),
+        ("can i run hicache with eagle3?", ["--speculative-algorithm is on as the server runs", "358.0 gb"]),
+        (
+            "there's 8 GB free on each card, why not just raise the fraction instead of fp8",
+            ["4.68 gib were free on the fullest gpu, not 8", "1.05x the pool", "2.00x the pool"],
+        ),
+        ("cut context to 65536, does that help", ["65,536 tokens would refuse what is longer", "0.41 of the pool"]),
+        ("how often are requests thrown back", ["21 requests"]),
+        ("welche karte hat am wenigsten speicher frei", ["gpu1 is the fullest"]),
         ("what if i cap at 16 running", ["16 running requests would hold 0.80", "leaves room", "332,785"]),
         ("wieviel gib bleiben frei bei 0.89", ["4.68 gib now, 3.69 then"]),
         ("can I set it at runtime", ["--kv-cache-dtype, --mem-fraction-static are read at start only"]),
@@ -442,6 +460,13 @@ def test_a_setting_that_the_operator_tuned_is_left_as_it_is(talk: tuple[Settings
     assert case.advised.changes == ()
     source = f"{list(case.evidence)[-1]}:1"
     assert [row["reason"] for row in case.advised.refused] == [f"{TUNED} [{source}]"]
+
+
+def test_numbers_that_an_answer_does_not_take_up_leave_the_question_open(tmp_path: Path) -> None:
+    made = sglscout(tmp_path, "demo", "story", "--json").document
+    for question in ("would 64 be better than 48", "what is the p99 TTFT right now"):
+        assert sglscout(tmp_path, "resume", made["id"], question).exit == 3
+    assert sglscout(tmp_path, "resume", made["id"].removeprefix("ses_")[:12], "how sure are you").exit == 0
 
 
 def test_what_is_ruled_out_is_dropped_and_the_next_best_is_offered(tmp_path: Path) -> None:

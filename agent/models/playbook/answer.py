@@ -60,9 +60,8 @@ def _verdict(case: Case) -> Iterator[str]:
         yield cited(f"{_bare(live[0].statement)}: {_said(live[0].supporting)}", sources_of(live[0].supporting), case)
         for row in weighed.hypotheses[1:4]:
             if row.status == "refuted" and row.against:
-                yield cited(
-                    f"It is not this: {_bare(row.statement)}, for {_said(row.against)}", sources_of(row.against), case
-                )
+                text = f"Ruled out: {_bare(row.statement)}; against it: {_said(row.against)}"
+                yield cited(text, sources_of(row.against), case)
         return
     everything = list(case.evidence)
     if not sglang_found(case):

@@ -34,6 +34,7 @@ KNOWN: Final = (
     "morning", "tomorrow", "runtime", "faster", "anything", "something", "broken", "quality", "prompts", "waiting",
     "users", "needed", "necessary", "graphs",
     "token", "tokens", "usage", "healthy", "service", "traffic", "measure", "safe", "apply", "flag", "flags", "limit",
+    "slots", "prefill", "conservativeness", "concurrent", "schedule", "chunk", "chunked", "scheduler", "stays",
     "offload", "ktransformers", "eagle", "draft", "drain", "session", "sessions", "network", "happens",
 )  # fmt: skip
 SHORTEST_MENDED: Final = 5
@@ -54,7 +55,8 @@ def _mended(found: re.Match[str]) -> str:
         return SHORT[word]
     if len(word) < SHORTEST_MENDED or word in KNOWN or word in _ENGLISH:
         return word
-    return next(iter(get_close_matches(word, KNOWN, 1, ALIKE)), word)
+    swapped = (each for each in KNOWN if sorted(each) == sorted(word) and each[0] == word[0])
+    return next(swapped, "") or next(iter(get_close_matches(word, KNOWN, 1, ALIKE)), word)
 
 
 # Words that are no slip although they look like one.

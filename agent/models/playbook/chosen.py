@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from difflib import get_close_matches
 from typing import Any, Final
 
 from agent.case import Case
@@ -11,7 +12,7 @@ from agent.models.playbook.answer import cited
 from agent.models.playbook.operating import looks, sources
 from agent.views.first import hicache_in_short
 from agent.views.words import amount, change_told
-from tools.spoken import CALLED, HICACHE, KV_DTYPE
+from tools.spoken import CALLED, HICACHE, KV_DTYPE, SPECULATION
 
 Json = dict[str, Any]
 Found = re.Match[str]
@@ -21,6 +22,7 @@ _ROWS: Final = {
     HICACHE: "hicache", KV_DTYPE: "fp8", "--enable-dp-attention": "dp attention", "--mem-fraction-static": "fraction",
     "--max-running-requests": "slots", "--speculative-algorithm": "speculative", "--enable-lmcache": "lmcache",
     "--cpu-offload-gb": "cpu-offload", "--schedule-conservativeness": "conservativeness",
+    "--enable-mixed-chunk": "mixed",
     "--chunked-prefill-size": "chunk", "--context-length": "context", "--attention-backend": "attention backend",
     "--page-size": "page size", "--max-queued-requests": "queue", "--cuda-graph-max-bs": "graph",
     "--disable-radix-cache": "radix", "--schedule-policy": "schedule policy",
@@ -28,6 +30,7 @@ _ROWS: Final = {
 # How people call an option, its flag, and the word that names its row.
 ALIASES: Final = tuple((called, flag, _ROWS[flag]) for flag, called in CALLED.items())
 SHOWN: Final = 4
+NEAR: Final = 0.85  # alike enough to be a slip of the keyboard
 
 
 def why_not(case: Case, found: Found) -> str:
@@ -39,7 +42,7 @@ def why_not(case: Case, found: Found) -> str:
     chosen = [each for each in _changes(case) if each["flag"] == flag]
     if chosen:
         return cited(
-            f"It is part of the change: {change_told(chosen[0])}, since {chosen[0]['why']}", chosen[0]["evidence"], case
+            f"It is part of the change: {change_told(chosen[0])}: {chosen[0]['why']}", chosen[0]["evidence"], case
         )
     return "\n".join(dict.fromkeys(line for line in _against(case, flag, word) if line))
 
@@ -104,10 +107,66 @@ def together(case: Case, found: Found) -> str:
     rows = [row for row in options_of(case) if all(word in row["name"].lower() for word in words)]
     rows.sort(key=lambda row: row["name"].count(" + "))
     lines = [cited(in_short(row), row.get("evidence", ()), case) for row in rows[:2]]
+    if not lines and (beside := _beside_what_runs(case, found.string)):
+        return beside
     if not lines:
         lines.append(cited(f"{' and '.join(words)} were not summed together; each alone", looks(case), case))
         lines += [cited(in_short(row), row["evidence"], case) for word in words for row in alone(case, word)[:1]]
     return "\n".join(lines)
+
+
+def _beside_what_runs(case: Case, text: str) -> str:
+    """One option beside others that are on as the server runs: whatever is summed here is summed with those."""
+    on = {flag: held for _, flag, _ in named(text) if flag in _SWITCHED and (held := _on(case, flag))}
+    rest = [word for _, flag, word in named(text) if flag not in on]
+    if not on or not rest or re.search(_OFF, text):
+        return ""
+    lines = [cited(f"{flag} is on as the server runs ({held[0]}); what follows is with it", [held[1]], case)
+             for flag, held in on.items()]  # fmt: skip
+    lines += [cited(row.get("says") or in_short(row), row["evidence"], case)
+              for word in rest for row in alone(case, word)[:1]]  # fmt: skip
+    return "\n".join(lines) if len(lines) > len(on) else ""
+
+
+_SWITCHED: Final = frozenset({HICACHE, SPECULATION, "--enable-dp-attention"})
+_OFF: Final = r"\b(?:without|drop|disable|turn(?:ing)? off|switch(?:ing)? off|remove|off)\b"
+
+
+def _on(case: Case, flag: str) -> tuple[str, str] | None:
+    held = in_force(case, flag)
+    return held if held is not None and held[0].lower() not in ("none", "false", "") else None
+
+
+def instead(case: Case, found: Found) -> str:
+    """Two options, one in the place of the other: each as it was summed, and which of them is recommended."""
+    told = named(found.string)
+    if len(told) != 2:
+        return ""
+    lines = []
+    for _, flag, word in told:
+        chosen = [each for each in _changes(case) if each["flag"] == flag]
+        lines += [cited(in_short(row), row.get("evidence", ()), case) for row in alone(case, word)[:1]]
+        lines += [cited(f"Recommended: {change_told(each)}", each["evidence"], case) for each in chosen]
+    claimed = re.search(r"(\d+(?:\.\d+)?) ?gi?b\b.*\bfree\b|\bfree\b.*?(\d+(?:\.\d+)?) ?gi?b\b", found.string)
+    free = min(case.facts.all("gpu_free_mib"), key=lambda fact: float(fact.value), default=None)
+    if claimed and free is not None:
+        gib = float(free.value) / 1024
+        text = f"At the last look {gib:.2f} GiB were free on the fullest GPU, not {claimed[1] or claimed[2]}"
+        lines.insert(0, cited(text, [free.source], case))
+    return "\n".join(line for line in lines if line)
+
+
+def near(case: Case, found: Found) -> str:
+    """What a mistyped option is likely meant for, and how that stands here."""
+    name = found[1].lstrip("-").replace("_", "-")
+    known = [flag.lstrip("-") for flag in CALLED] + [
+        fact.scope.replace("_", "-") for fact in case.facts.all("server_arg")
+    ]
+    meant = get_close_matches(name, known, 1, NEAR)
+    if not meant or name in known:
+        return ""
+    lines = list(_as_it_runs(case, f"--{meant[0]}"))
+    return "\n".join([cited(f"There is no --{name}; --{meant[0]} is meant", looks(case), case), *lines])
 
 
 def options(case: Case, _found: Found) -> str:

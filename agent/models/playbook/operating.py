@@ -24,7 +24,7 @@ def change(case: Case, _found: Found) -> str:
     changes = advised.changes if advised else ()
     if not changes:
         return nothing_to_change(case)
-    lines = [cited(f"{change_told(each)}, since {each['why']}", each["evidence"], case) for each in changes]
+    lines = [cited(f"{change_told(each)}: {each['why']}", each["evidence"], case) for each in changes]
     stages = [stage for stage in (advised.stages if advised else ()) if stage["commands"]]
     for stage in stages:
         lines += [cited(f"{stage['title']}, with these commands", sources(case), case), *_typed(stage["commands"])]

@@ -9,7 +9,7 @@ from agent.grounding import exists
 from agent.models.playbook.answer import cited, composed, leading, sources_of
 from agent.models.playbook.operating import looks
 from agent.models.playbook.seen import said_of
-from transcripts.parts import HypothesisRow
+from transcripts.parts import HypothesisRow, ReasonRow
 
 LINES_SHOWN = 8
 OTHERS_SHOWN = 3
@@ -52,9 +52,35 @@ def why(case: Case, found: re.Match[str]) -> str:
     row = _named(case, found.string) or leading(case)
     if row is None:
         return ""
-    lines = [cited(f"For {_title(row)}: {reason.text}", reason.source, case) for reason in row.supporting]
-    lines += [cited(f"Against {_title(row)}: {reason.text}", reason.source, case) for reason in row.against]
+    lines = [_reason("For", row, number, reason, case) for number, reason in enumerate(row.supporting)]
+    lines += [_reason("Against", row, number, reason, case) for number, reason in enumerate(row.against)]
     return "\n".join(line for line in lines if line)
+
+
+def _reason(side: str, row: HypothesisRow, number: int, reason: ReasonRow, case: Case) -> str:
+    """A reason as a sentence; the explanation is named with the first."""
+    return cited(f"{side} {'it' if number else _title(row)}: {reason.text}", reason.source, case)
+
+
+def wrong(case: Case, _found: re.Match[str]) -> str:
+    """What would speak against the verdict: what it rests on, what the change would show, and the rival."""
+    weighed, first = case.weighed, leading(case)
+    if weighed is None or first is None:
+        return ""
+    named = sources_of(first.supporting)
+    held = f"What is held for the cause: {first.statement.rstrip('.')} (certainty {weighed.certainty:.2f})"
+    lines = [cited(held, named, case)]
+    if first.would_settle:
+        lines.append(cited(f"What tests it: {first.would_settle}", named, case))
+    advised = case.advised if case.advised and case.advised.changes else None
+    told = [f"after the change, {row['metric']}: {row['worse']}" for row in (advised.verify if advised else ())]
+    told += [f"a next boot that does not print {row['what']}" for row in (advised.expected if advised else ())]
+    lines += [cited(f"Against it would speak: {each}", named, case) for each in told]
+    rival = next((row for row in weighed.hypotheses if row is not first and row.supporting), None)
+    if rival is not None:
+        text = f"The next explanation would be {_title(rival)}: {rival.supporting[0].text}"
+        lines.append(cited(text, rival.supporting[0].source, case))
+    return "\n".join(lines)
 
 
 def _named(case: Case, text: str) -> HypothesisRow | None:
@@ -126,7 +152,7 @@ def upgrade(case: Case, _found: re.Match[str]) -> str:
     version = case.facts.get("version")
     changes = [each for each in (case.advised.changes if case.advised else ()) if each["kind"] == "upgrade"]
     for each in changes:
-        return cited(f"Yes: upgrade to {each['to'] or 'a newer version'}, since {each['why']}", each["evidence"], case)
+        return cited(f"Yes: upgrade to {each['to'] or 'a newer version'}: {each['why']}", each["evidence"], case)
     rows = case.weighed.hypotheses if case.weighed else ()
     of_version = [row for row in rows if row.label.startswith("version.") and row.supporting]
     lines = [

@@ -10,7 +10,7 @@ from agent.case import Case
 from agent.document import document
 from agent.models.playbook.answer import cited
 from agent.models.playbook.operating import looks
-from agent.views.sections.before import TERMS
+from agent.models.playbook.terms import meaning as meant
 from agent.views.words import IMPACT, amount, measured
 from transcripts.facts import Fact
 
@@ -33,6 +33,12 @@ def fact(*names: str) -> Handler:
         return cited(f"{NOT_TOLD} {looked}", looks(case), case)
 
     return handler
+
+
+def latency(case: Case, _found: re.Match[str]) -> str:
+    """How long users wait for tokens, which no log of the server tells."""
+    at = "/metrics has it where --enable-metrics is typed (sglang:time_to_first_token_seconds), as does a log of yours"
+    return cited(f"{NOT_TOLD} how long users wait for a token; {at}", looks(case), case)
 
 
 def said_of(case: Case, name: str) -> Iterator[str]:
@@ -200,12 +206,12 @@ def tasks(case: Case, _found: re.Match[str]) -> str:
 
 def term(case: Case, found: re.Match[str]) -> str:
     """What a term means, and where this case shows it."""
-    meaning = next((text for pattern, text in TERMS if re.search(pattern, found[1], re.IGNORECASE)), "")
-    if not meaning:
+    told = meant(found[1].strip())
+    if not told:
         return ""
     shown = next((fact for name in _SHOWS if name[0] in found[1] and (fact := case.facts.get(name[1]))), None)
     here = f"; here: {' '.join(measured(shown.name, shown.value, shown.unit))}" if shown is not None else ""
-    return cited(f"{meaning.rstrip('.')}{here}", [shown.source] if shown is not None else looks(case), case)
+    return cited(f"{told}{here}", [shown.source] if shown is not None else looks(case), case)
 
 
 _SHOWS: Final = (

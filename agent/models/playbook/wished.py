@@ -69,7 +69,7 @@ def _options() -> Iterator[_Option]:
     )  # fmt: skip
     for flag, called, least, most, whole in rows:
         yield _Option(flag, re.compile(rf"(?<![\w/])(?:--)?(?:{called})(?!\w)"), least, most, whole)
-    counted = r"concurrent\w*|(?:in )?parallel\w*|at once|at a time|simultaneous\w*|running|users|streams|sessions"
+    counted = r"concurren\w*|(?:in )?parallel\w*|at once|at a time|simultaneous\w*|running|users|streams|sessions"
     counted += r"|requests?(?! wait| queue)"
     yield _Option(SLOTS, re.compile(rf"(?<![\w-])(?:{counted})(?!\w)"), FEWEST, 1e5, only_after=True)
 
@@ -163,6 +163,23 @@ def _nearest(text: str, number: re.Match[str], value: float) -> _Option | None:
     return best[1] if best else None
 
 
+_STAYS: Final = re.compile(r"\b(?:stay|keep|remain|too (?:high|low|much|large|small)|enough|okay|leave|fine)\b")
+
+
+def _as_they_run(case: Case, flags: list[str]) -> str:
+    """Values that are in force already, each with what is recommended of it."""
+    lines = []
+    for flag in flags:
+        held, told = in_force(case, flag), [each for each in _changes(case) if each["flag"] == flag]
+        lines += [cited(f"{flag} is {held[0]}, as the server runs", [held[1]], case)] if held else []
+        lines += [
+            cited(f"What is recommended: {change_told(each)}: {each['why']}", each["evidence"], case) for each in told
+        ]
+        if held and not told and _changes(case):
+            lines.append(cited(f"Nothing that is recommended changes {flag}", sources(case), case))
+    return "\n".join(lines)
+
+
 def taken_up(case: Case, text: str, answer: Answer) -> bool:
     """Whether an answer is about the numbers of its question: else it is one to a question with other numbers.
 
@@ -172,7 +189,9 @@ def taken_up(case: Case, text: str, answer: Answer) -> bool:
         said = _floats(json.dumps(answer.arguments))
         named = settings_named(case, text).items()
         meant = {value for flag, values in named if (value := _meant(case, flag, values)) is not None}
-        return answer.tool != "calculate" or answer.arguments.get("value") is not None or meant <= said
+        shares = {value for number in _NUMBER.finditer(text) if 0 < (value := _value(number)) < 1}
+        alone = answer.arguments.get("value") is None
+        return answer.tool != "calculate" or (shares <= said and (meant <= said or not alone))
     said = _floats(answer) | _shown(case)
     said |= {float(math.floor(each)) for each in said} | {float(round(each)) for each in said}
     told = (_value(number) for number in _NUMBER.finditer(text))
@@ -208,6 +227,8 @@ def valued(case: Case, found: re.Match[str]) -> Answer:
     if dtype and not numbers and _TOGETHER.search(text):
         numbers = {SLOTS: [each for number in _NUMBER.finditer(text) if (each := _value(number)) >= FEWEST]}
     wanted = {flag: meant for flag, values in numbers.items() if (meant := _meant(case, flag, values)) is not None}
+    if numbers and not wanted and _STAYS.search(text):
+        return _as_they_run(case, list(numbers))
     if wanted.keys() == {CONTEXT} or (not wanted and dtype in ("", FP8)):
         return ""  # a context length sizes no pool
     settings = {flag: f"{value:g}" if value < 1e5 else str(int(value)) for flag, value in wanted.items()}

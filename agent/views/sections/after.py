@@ -25,7 +25,7 @@ from agent.views.words import (
 )
 
 Json = dict[str, Any]
-_WEIGHED: Final = ("", "Live: ", "The strongest lead: ", "It is not this: ")
+_WEIGHED: Final = ("", "Live: ", "The strongest lead: ", "Ruled out: ")
 ANSWERED: Final = 2  # sentences of an answer to a later question
 _SUM: Final = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)+ = ")
 

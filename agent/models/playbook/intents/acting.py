@@ -8,6 +8,8 @@ from agent.models.playbook.intents.words import REQUESTS, SPEED, START, TIME, Ro
 
 def on_other_things() -> Rows:
     """What must be told apart first: another version, what the rest could be, what is said in passing."""
+    yield seen.term, r"what (?:does|do) (?:an? |the )?(.+?) (?:mean|stand for)\b"
+    yield seen.term, r"(?:meaning of|what is meant by|define) (?:an? |the )?(.+?)\W*$"
     others = r"users?|boss|team|manager|clients?|management|colleagues?|shift|everybody|everyone"
     tells = r"\b(?:tell|write|say|inform|announce|message|explain|report|post)\b"
     yield operating.message, tells, rf"\b(?:{others})\b", r"\bi\b|\bwe\b|^(?:write|tell|message|explain)|what|message"

@@ -31,7 +31,10 @@ def on_values() -> Rows:
     other = (
         r"why(?! (?:not|no|don't|can't|isn't)\b)|re-?start\w*|reboot|undo|revert|roll.?back|how long|down|since when"
     )
-    other += r"|max.?(?:new.?|completion.?|output.?)?tokens|kill|abort|cancel|command|see|log|line|seen|told"
+    other += (
+        r"|max.?(?:new.?|completion.?|output.?)?tokens|kill|abort|cancel|command|see|log|line|seen|told"
+        r"|wait\w*|queued"
+    )
     yield wished.valued, unless(other, r"\d")
 
 
@@ -47,6 +50,7 @@ def on_effects() -> Rows:
             r"\b(?:enabled|active|in force|in use|used|using|use|disabled|already|turned|set)\b",
         ),
     )
+    yield chosen.instead, r"instead of|rather than|better than|against"
     yield (
         chosen.without,
         unless(r"specul\w*|eagle|draft|why", r"\bwithout|\bavoid|\bno\b|instead of|not (?:want|use)"),
@@ -64,8 +68,16 @@ def on_effects() -> Rows:
         effects.faster,
         r"\bfaster\b|how (?:much )?(?:fast|quick)|speed.?up|(?:more|higher|better) (?:throughput|speed)",
     )
+    rate = unless("lose|lost|costs?|drop|fewer|less", r"per second|tok/s|\btps\b|tokens?/s")
+    yield effects.faster, rate, r"\bafter\b|\bthen\b|per user"
     yield effects.faster, r"\bworth (?:it|this|the)\b"
     yield effects.faster, r"\bgain\b|how much (?:better|more throughput)|how much (?:will|would|does) (?:it|this) help"
+    later = "why|will|would|after|worse|better|get|help|change|if|can|could|lower|raise"
+    yield (
+        seen.latency,
+        unless(later, SLOW),
+        r"\bnow\b|current\w*|what is|p\d\d|how (?:high|long|much)|^(?:the )?\w+\W*$",
+    )
     yield effects.slower, unless("why", SLOW)
     yield effects.slower, SPEED, r"\b(?:will|worse|drop\w*|fall\w*|go|hurt\w*|affect\w*|suffer\w*|impact)\b"
     yield effects.slower, r"\b(?:will|would|can|could|does)\b.*\b(?:worse|degrad\w*)\b"
@@ -81,6 +93,7 @@ def on_effects() -> Rows:
     )
     yield effects.slower, unless("data|loss", r"\brisk\w*|downsides?|drawbacks?|side.?effects?|trade.?offs?|\bcatch\b")
     window = r"(?:max.?)?context.?(?:len\w*|window|limit|size)|max.?(?:model.?)?len\w*"
+    window += r"|\bcontext (?:down )?(?:to|from|at|by)\b"
     other = r"\b(?:hal[fv]\w*|doubl\w*|twice|lower|reduc\w*|shorten|short|small\w*|shrink|cut|limit|rais\w*|increas\w*"
     other += r"|big\w*|long\w*|larg\w*|what if|set|less|more|change|only)\b"
     yield effects.context_length, window, unless("how long", other)
@@ -93,6 +106,8 @@ def on_effects() -> Rows:
         r"\b(?:will|would|can|could|after|not|it|if)\b",
     )
     yield effects.graphs, r"\bgraphs?\b", r"memory|vram|cost|need|more|take|cover|size|captur|batch"
+    of_a_gpu = unless("how much|what|where", r"\b(?:gpu|card)\b.*memory|\bvram\b")
+    yield effects.out_of_memory, of_a_gpu, r"\b(?:cost|take|need|use|eat)s?\b"
     yield effects.pinning, r"\bpin(?:s|ned|ning)?\b"
 
 
@@ -194,3 +209,4 @@ def on_options() -> Rows:
     )
     yield asked.flag, r"(--[a-z][a-z0-9-]+)"
     yield chosen.option, rf"({OPTION_WORDS})"
+    yield chosen.near, r"(?<![\w/.])((?:--)?[a-z]+(?:[-_][a-z0-9]+)+)"

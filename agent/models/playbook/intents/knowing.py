@@ -12,7 +12,11 @@ from agent.models.playbook.intents.words import JUDGED, PLAIN_NUMBER, SPEED, Row
 def on_the_case() -> Rows:
     """Proof, sources, certainty, what is missing, what comes next, who set what."""
     yield seen.evidence, r"\b(e\d{1,4})(?::(\d+))?\b"
-    yield recorded.certainty, r"how (?:sure|certain|confident)|(?:prove|convince) you|change your mind"
+    yield (
+        recorded.wrong,
+        r"\b(?:prove|show|tell|convince|make)\b.*\b(?:you|it|this|that)\b.*\bwrong\b|change your mind|falsif\w*",
+    )
+    yield recorded.certainty, r"how (?:sure|certain|confident)|(?:prove|convince) you"
     yield (
         seen.fact("numa_nodes", "numa_free_bytes"),
         r"\bnuma\b",
@@ -28,7 +32,7 @@ def on_the_case() -> Rows:
     )
     yield (
         seen.fact("version", "git_commit"),
-        r"\b(?:which|what)\b.*\b(?:version|commit|build|release)\b.*\b(?:on|run\w*|have|here)\b",
+        r"\b(?:which|what)\b.*\b(?:version|commit|build|release|sglang)\b.*\b(?:on|run\w*|have|here)\b",
     )
     proof = r"show me.*(?:line|proof)|prove|proof|how do you know|where does it say|says who"
     yield recorded.log_line, any_of(r"log ?lines?|which lines?", proof)
@@ -74,6 +78,7 @@ def on_the_case() -> Rows:
     ram = r"(?:ram|396|host memory).*(?:run|serve|concurren|parallel)"
     yield chosen.hicache, any_of(ram, r"(hicache|hierarchical)", r"(off-?load)")
     yield recorded.claims, r"\b(?:did|was|am) i\b|my claim|i said|what i believe"
+    yield seen.fact("cached_share", "cached_tokens"), r"hit rate|cache hits?", unless(JUDGED, ".")
     yield recorded.upgrade, unless("because|since|after", r"upgrad|newer version|latest version|\bbug\b")
     yield recorded.why_limit, r"limit|\b48\b", r"why|where|who|from|default|sets?"
     event = r"crash\w*|updat\w*|upgrad\w*|deploy\w*|chang\w*|died|oom"
@@ -90,7 +95,11 @@ def on_the_case() -> Rows:
     typed += r"|the (?:patch|change|drop-in)|\bfix\b"
     yield (
         operating.change,
-        any_of(r"what.*(?:change|do now|should i|\bnow\W*$|recommend|would you do|can i do|to do)", typed),
+        any_of(
+            r"what.*(?:change|do now|should i|\bnow\W*$|recommend|would you do|can i do|to do)",
+            r"something i can do",
+            typed,
+        ),
     )
     there = r"\b(?:running|up|alive|dead|healthy|there|crashed|serving)\b"
     yield seen.is_running, there, r"\b(?:sglang|server|service|unit|it|process)\b", r"\b(?:is|are|does|still)\b"
@@ -125,7 +134,7 @@ def _values() -> Iterator[tuple[Handler, str]]:
     )
     yield seen.fact("context_len"), r"context"
     yield seen.fact("accept_len_p50"), r"accept"
-    yield seen.retractions, r"retract"
+    yield seen.retractions, r"retract|thrown (?:back|out)"
     yield seen.fact("cached_share", "cached_tokens"), r"hit rate|cached|prefix"
     each = r"tokens? per request|per request|long are.*(?:requests|prompts)|request size"
     yield seen.fact("tokens_per_request", "tokens_per_request_p95"), each
