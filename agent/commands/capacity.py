@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _OF_A_START = (
     "tp-size",
     "pp-size",
+    "ep-size",
     "nnodes",
     "context-length",
     "page-size",
@@ -39,7 +40,7 @@ SHOWN = 40  # characters of a wrong value that are said again
 MOST_TOKENS = 1e9
 ON = ("true", "1", "yes", "on")
 _NO_RAM = "free host memory is not known, so no host copy is said to fit: --ram-gib gives it"
-_ALIASES = {"tp": "tp-size", "pp": "pp-size", "dp": "dp-size", "dcp": "dcp-size"}
+_ALIASES = {"tp": "tp-size", "pp": "pp-size", "dp": "dp-size", "dcp": "dcp-size", "ep": "ep-size"}
 
 
 @click.command()
@@ -102,7 +103,7 @@ def plan(
     _check_values(start, flags, levers=False)
     _check_values(settings, flags, levers=True)
     found = assume(shape, cards, sglang_version, start, checkpoint, weights_gib, ram_gib, mix)
-    ends, said = (found.worst, found.best), (cards.said, *(() if ram_gib else (_NO_RAM,)))
+    ends, said = (found.worst, found.best), (found.said, cards.said, *(() if ram_gib else (_NO_RAM,)))
     report = Report(found.middle, settings, mix, ends, _has(flags), said)
     _print(report, everything, explain, svg_path, as_json)
     return 0

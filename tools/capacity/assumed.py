@@ -93,11 +93,13 @@ def _card(size: float, unit: str) -> tuple[float, str]:
 
 @dataclass(frozen=True, slots=True)
 class Assumed:
-    """Facts with the middle, and with the worst and best of the estimated inputs."""
+    """Facts with the middle, and with the worst and best of the estimated inputs; `said` is what was taken for granted
+    of the start, in words."""
 
     middle: Facts
     worst: Facts
     best: Facts
+    said: str
 
 
 def assume(
@@ -116,6 +118,7 @@ def assume(
     shape = ModelShape.from_config(config)
     tp, pp = _ranks(given, "tp_size"), _ranks(given, "pp_size")
     _legal(shape, tp, weights_gib, ram_gib)
+    _blocks(config, shape, tp, _ranks(given, "ep_size"))
     _figures(given)
     low, high = (
         (weights_gib, weights_gib) if weights_gib else weights_range_gib(config, shape, tp, pp, checkpoint_bytes)
@@ -162,7 +165,14 @@ def assume(
         return Facts([*facts, Fact("kv_pool", int(tokens.value), "tokens", "estimated", _PLAN)])
 
     middle = start((under_low + under_high) / 2, (low + high) / 2)
-    return Assumed(middle, start(under_high, high), start(under_low, low))
+    ranks = (
+        f"tp {tp}" + (f", pp {pp}" if pp > 1 else "") + ("" if settings and "tp_size" in settings else " (every card)")
+    )
+    own = "as given" if settings and "mem_fraction_static" in settings else "as that version takes by itself"
+    said = (
+        f"planned for SGLang {version}, {ranks}, --mem-fraction-static {float(given['mem_fraction_static']):.3g} {own}"
+    )
+    return Assumed(middle, start(under_high, high), start(under_low, low), said)
 
 
 def _legal(shape: ModelShape, tp: int, weights_gib: float | None, ram_gib: float | None) -> None:
@@ -177,6 +187,39 @@ def _legal(shape: ModelShape, tp: int, weights_gib: float | None, ram_gib: float
     for name, size in (("--weights-gib", weights_gib), ("--ram-gib", ram_gib)):
         if size is not None and not _LEAST_GIB <= size <= _MOST_GIB:
             raise SettingRefused(f"{name} {size:g} is no size.", "Give it in GiB.")
+
+
+def _blocks(config: Mapping[str, Any], shape: ModelShape, tp: int, ep: int) -> None:
+    """Raises SettingRefused for experts of an FP8 checkpoint whose blocks a rank's share cuts.
+
+    sglang 0.5.9 srt/layers/quantization/fp8.py:726, with the share of srt/layers/moe/fused_moe_triton/layer.py:227.
+    """
+    text = text_part(config)
+    quantized = config.get("quantization_config") or text.get("quantization_config")
+    if not isinstance(quantized, Mapping) or quantized.get("quant_method") != "fp8":
+        return
+    block = quantized.get("weight_block_size")
+    width = text.get("moe_intermediate_size")
+    if not isinstance(width, int) or not isinstance(block, list) or len(block) != 2:
+        return
+    if not all(isinstance(size, int) and size > 0 for size in block):
+        return
+    if _uncut(width, tp, ep, block):
+        return
+    smaller = [size for size in range(tp - 1, 0, -1) if divides_attention(shape, size, 1)]
+    fitting = [size for size in smaller if _uncut(width, size, 1, block)][:1]
+    fitting_ep = [size for size in range(2, tp + 1) if tp % size == 0 and _uncut(width, tp, size, block)][:1]
+    ways = [*(f"--set tp-size={size}" for size in fitting), *(f"--set ep-size={size}" for size in fitting_ep)]
+    raise SettingRefused(
+        f"tp {tp} is refused at the start: experts {width:,} wide over {tp // max(ep, 1)} ranks are "
+        f"{width * ep / tp:g} each, which FP8 blocks of {block[0]} do not divide.",
+        f"These do: {', '.join(ways)}." if ways else "",
+    )
+
+
+def _uncut(width: int, tp: int, ep: int, block: list[int]) -> bool:
+    share, rest = divmod(width * ep, tp)
+    return rest == 0 and all(share % size == 0 for size in block[: 2 if tp > 1 else 1])
 
 
 def _figures(given: Mapping[str, str]) -> None:

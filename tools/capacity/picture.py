@@ -48,15 +48,18 @@ class Bar:
         return sum(gib for _, gib in self.parts)
 
 
-def bars(budget: GpuBudget, now: Lever, levers: Sequence[Lever]) -> tuple[Bar, ...]:
-    """The GPU as it is, and as each lever would leave it; empty where the card is not known or is too small for it."""
+def bars(budget: GpuBudget, now: Lever, levers: Sequence[Lever], first: str) -> tuple[Bar, ...]:
+    """The GPU as it is, called `first`, and as each lever would leave it.
+
+    Empty where the card is not known or is too small for it.
+    """
     if len(budget.steps) < 2 or too_much_gib(budget):
         return ()
     card = budget.steps[0].gib
     sizes = {name: 0.0 for name, *_ in _PARTS}
     for step in budget.steps[1:]:
         sizes[_OF_STEP.get(step.name, _RESERVE)] += max(0.0, step.gib)
-    found = [Bar("now", _stacked(sizes, card))]
+    found = [Bar(first, _stacked(sizes, card))]
     for lever in levers:
         after = dict(sizes)
         repeated = sum(entry.value for entry in lever.sums if entry.name == "attention_weights_repeated")
@@ -101,7 +104,9 @@ def terminal(found: Sequence[Bar], width: int = 72) -> list[str]:
         rows.append(f"{bar.label if len(bar.label) <= label else '':<{label}} |{cells}|")
     if found:
         legend = (f"{signs[name]} {name} {gib:.1f}" for name, gib in found[0].parts if gib >= 0.05)
-        rows += wrap("GiB now: " + ", ".join(legend), width, subsequent_indent="  ", break_long_words=False)
+        rows += wrap(
+            f"GiB {found[0].label}: " + ", ".join(legend), width, subsequent_indent="  ", break_long_words=False
+        )
     return rows
 
 

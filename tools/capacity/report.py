@@ -16,6 +16,8 @@ from tools.capacity.sums import GB, Missing, Sum
 from tools.capacity.whatif import what_if
 from transcripts.facts import Fact, Facts
 
+_LEAST_GIB = 0.005  # smaller steps are none to the two places that are shown
+_STARTED_SO = "started so"  # what stands first in a plan for a server that does not run
 _NAME = 22  # columns of a lever's name; a longer one has a line of its own
 
 
@@ -52,7 +54,8 @@ class Report:
         self.host = host_budget(facts)
         self._ranges = [_levers_at(end, settings or {}) for end in ends]
         shown = [lever for lever in self.levers[1:] if lever.frontier or lever.name == AS_SET]
-        self.bars = bars(self.budget, self.levers[0], shown[:6]) if self.levers else ()
+        first = _STARTED_SO if ends else "now"
+        self.bars = bars(self.budget, self.levers[0], shown[:6], first) if self.levers else ()
         too_much = too_much_gib(self.budget)
         self.no_picture = (
             f"no picture: the parts take {too_much:.2f} GiB, the card has {self.budget.steps[0].gib:.2f}"
@@ -156,14 +159,19 @@ class Report:
         for note in self.assumptions:
             yield from wrap(note, width)
         for step in self.budget.steps:
+            if step.gib < _LEAST_GIB and step is not self.budget.steps[-1]:
+                continue
             yield f"{step.gib:9.2f} GiB  {step.name:<34} {step.grade}"
             yield from wrap(step.why_not_spare, width, initial_indent=" " * 15, subsequent_indent=" " * 15)
         if self.levers:
             yield from ("", "GPU memory in GiB (2^30), host memory in GB (10^9), as the server prints them.", "")
-            yield f"{'':2}{'lever':<{_NAME}}{'tokens':>11}{'x':>7}{'running':>9}{'prefixes':>12}{'host GB':>9} restart"
+            heads = f"{'':2}{'lever':<{_NAME}}{'tokens':>11}{'x':>7}{'running':>9}{'prefixes':>12}{'host GB':>9}"
+            yield heads if self._ranges else f"{heads} restart"
             for lever in self.levers:
                 if everything or _worth_a_look(lever):
                     yield from self._row(lever, width)
+            if self._ranges:
+                yield from wrap("weights and free memory of a start close the ranges", width)
             yield from wrap("* the sensible frontier: nothing that fits beats it at everything", width)
         yield from terminal(self.bars, width)
         if self.no_picture:
@@ -194,20 +202,21 @@ class Report:
     def _row(self, lever: Lever, width: int) -> Iterator[str]:
         mark = "*" if lever.frontier else " "
         running = "-" if lever.running is None else str(lever.running)
-        name = lever.name
+        name = _STARTED_SO if self._ranges and lever.name == "now" else lever.name
         if len(name) > _NAME:
             yield f"{mark:2}{name}"
             mark = name = ""
-        yield (
+        figures = (
             f"{mark:2}{name:<{_NAME}}{lever.tokens:>11,}{lever.factor:>6.2f}x{running:>9}{lever.prefix_tokens:>12,}"
-            f"{lever.host_gb:>9.1f} {'yes' if lever.restart else 'no'}"
+            f"{lever.host_gb:>9.1f}"
         )
+        yield figures if self._ranges else f"{figures} {'yes' if lever.restart else 'no'}"
         if lever.fits is False:
             yield "    does not fit"
         said = []
         if self._ranges:
             low, high = self._range(lever)
-            said.append(f"estimated: {low:,} to {high:,} tokens; weights and free memory of a start close the range")
+            said.append(f"estimated: {low:,} to {high:,} tokens")
         said += [f"but: {lever.why_not}"] if lever.why_not else []
         said += [f"risk: {lever.risk}"] if lever.risk else []
         for text in said:

@@ -355,3 +355,31 @@ def test_weights_larger_than_the_card_have_no_fraction_and_no_picture() -> None:
     assert "no picture: the parts take 132.21 GiB, the card has 23.99" in list(
         report.text(everything=False, explain=False)
     )
+
+
+BLOCKS = {
+    "architectures": ["Qwen3MoeForCausalLM"], "head_dim": 128, "hidden_size": 4096, "intermediate_size": 12288,
+    "moe_intermediate_size": 1536, "num_attention_heads": 64, "num_experts": 128, "num_experts_per_tok": 8,
+    "num_hidden_layers": 94, "num_key_value_heads": 4, "vocab_size": 151936, "max_position_embeddings": 40960,
+    "quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]},
+}  # fmt: skip
+
+
+def test_experts_whose_fp8_blocks_a_rank_would_cut_are_refused_with_what_fits() -> None:
+    with pytest.raises(SettingRefused, match="1,536 wide over 8 ranks are 192 each") as refused:
+        assume(BLOCKS, Cards.parse("8x96"), "0.5.9")
+    assert "--set tp-size=4" in refused.value.hint
+    assert "--set ep-size=2" in refused.value.hint
+    assert assume(BLOCKS, Cards.parse("8x96"), "0.5.9", {"tp_size": "4"}).middle
+    assert assume(BLOCKS, Cards.parse("8x96"), "0.5.9", {"ep_size": "2"}).middle
+    assert assume({**BLOCKS, "moe_intermediate_size": 2048}, Cards.parse("8x96"), "0.5.9").middle
+
+
+def test_a_plan_says_what_it_took_for_granted_and_speaks_of_no_server_that_runs() -> None:
+    found = assume(BLOCKS, Cards.parse("8x96"), "0.5.9", {"ep_size": "2"})
+    assert found.said.startswith("planned for SGLang 0.5.9, tp 8 (every card), --mem-fraction-static 0.8")
+    text = "\n".join(Report(found.middle, ends=(found.worst, found.best)).text(False, False))
+    assert "* started so" in text
+    assert not any(word in text for word in ("* now", "now  ", "GiB now", "restart", " 0.00 GiB"))
+    given = {"ep_size": "2", "tp_size": "8", "mem_fraction_static": "0.8"}
+    assert assume(BLOCKS, Cards.parse("8x96"), "0.5.9", given).said.endswith("tp 8, --mem-fraction-static 0.8 as given")
