@@ -1,7 +1,8 @@
 # mypy: ignore-errors
 """Run as a script: the real parser of a tree, its heavy imports replaced by stand-ins, printed as JSON.
 
-    python true_parser.py FOLDER_WITH_SGLANG
+    python true_parser.py FOLDER_WITH_SGLANG                 its actions
+    python true_parser.py FOLDER_WITH_SGLANG parse < WORDS   what it makes of commands: values, or null where it refuses
 
 The oracle for the catalogue. Tests only: the program itself never imports a tree.
 """
@@ -9,9 +10,11 @@ The oracle for the catalogue. Tests only: the program itself never imports a tre
 from __future__ import annotations
 
 import argparse
+import contextlib
 import enum
 import importlib.abc
 import importlib.machinery
+import io
 import json
 import sys
 import types
@@ -174,11 +177,26 @@ def plain(value):
     return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
 
 
+def parsed(server_args, words):
+    """The values of a command by destination, or None where the parser refuses it."""
+    parser = argparse.ArgumentParser(prog="sglang")
+    server_args.add_cli_args(parser)
+    try:
+        with contextlib.redirect_stderr(io.StringIO()):
+            return {name: plain(value) for name, value in vars(parser.parse_args(words)).items()}
+    except SystemExit:
+        return None
+
+
 def main():
     sys.path.insert(0, sys.argv[1])
     sys.meta_path[:0] = [TreeFinder(), StandIns()]
     from sglang.srt.server_args import ServerArgs
 
+    if sys.argv[2:] == ["parse"]:
+        rows = [parsed(ServerArgs, words) for words in json.load(sys.stdin)]
+        sys.stdout.write("\n" + json.dumps(rows))
+        return
     parser = argparse.ArgumentParser(prog="sglang", add_help=False)
     ServerArgs.add_cli_args(parser)
     rows = [
