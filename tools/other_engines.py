@@ -5,13 +5,14 @@ One line each: engine, what to use instead (an option of SGLang), or why nothing
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 
 class Foreign(NamedTuple):
     """An option of another engine; `instead` is empty where SGLang needs none or has none.
 
-    `value` is what the option of SGLang takes: the same as was given where it is empty, `other` where the two are
+    `value` is what the option of SGLang takes: the same as was given where it is empty, VALUE_DIFFERS where the two are
     written differently and nobody but the operator can say it.
     """
 
@@ -21,14 +22,36 @@ class Foreign(NamedTuple):
     value: str = ""
 
 
-_OTHER: Final = "other"
-
+VALUE_DIFFERS: Final = "other"
 VLLM: Final = "vLLM"
 TGI: Final = "TGI"
 TRTLLM: Final = "TensorRT-LLM"
 LLAMACPP: Final = "llama.cpp"
 LMDEPLOY: Final = "LMDeploy"
 LIGHTLLM: Final = "LightLLM"
+
+# What starts each of them; options follow, behind a model that is named by its place.
+_STARTS: Final = (
+    (("vllm", "serve"), VLLM),
+    (("vllm.entrypoints.openai.api_server",), VLLM),
+    (("text-generation-launcher",), TGI),
+    (("trtllm-serve", "serve"), TRTLLM),
+    (("trtllm-serve",), TRTLLM),
+    (("llama-server",), LLAMACPP),
+    (("lmdeploy", "serve", "api_server"), LMDEPLOY),
+    (("lightllm.server.api_server",), LIGHTLLM),
+)
+
+
+def engine_of(words: Sequence[str]) -> tuple[str, int] | None:
+    """The engine that a command starts and where its own words begin; None where it starts none of these."""
+    names = [word.rpartition("/")[2] for word in words]
+    for at in range(len(names)):
+        for start, engine in _STARTS:
+            if tuple(names[at : at + len(start)]) == start:
+                return engine, at + len(start)
+    return None
+
 
 FOREIGN: Final[dict[str, Foreign]] = {
     "--gpu-memory-utilization": Foreign(
@@ -47,27 +70,29 @@ FOREIGN: Final[dict[str, Foreign]] = {
         VLLM, "", "running requests are not swapped; host RAM keeps prefixes (--enable-hierarchical-cache)"
     ),
     "--kv-offloading-size": Foreign(VLLM, "--hicache-size", "it is per rank, in decimal GB"),
-    "--kv-offloading-backend": Foreign(VLLM, "--hicache-storage-backend", "", _OTHER),
-    "--kv-transfer-config": Foreign(VLLM, "--disaggregation-mode", "", _OTHER),
+    "--kv-offloading-backend": Foreign(VLLM, "--hicache-storage-backend", "", VALUE_DIFFERS),
+    "--kv-transfer-config": Foreign(VLLM, "--disaggregation-mode", "", VALUE_DIFFERS),
     "--block-size": Foreign(VLLM, "--page-size", ""),
     "--num-gpu-blocks-override": Foreign(
-        VLLM, "--max-total-tokens", "it counts tokens and can only lower the pool", _OTHER
+        VLLM, "--max-total-tokens", "it counts tokens and can only lower the pool", VALUE_DIFFERS
     ),
     "--speculative-config": Foreign(
-        VLLM, "--speculative-algorithm", "each of its keys is an option --speculative-...", _OTHER
+        VLLM, "--speculative-algorithm", "each of its keys is an option --speculative-...", VALUE_DIFFERS
     ),
     "--num-speculative-tokens": Foreign(VLLM, "--speculative-num-draft-tokens", ""),
     "--speculative-model": Foreign(VLLM, "--speculative-draft-model-path", ""),
-    "--enable-expert-parallel": Foreign(VLLM, "--ep-size", "", _OTHER),
-    "--max-seq-len-to-capture": Foreign(VLLM, "--cuda-graph-max-bs", "graphs are captured by batch size", _OTHER),
+    "--enable-expert-parallel": Foreign(VLLM, "--ep-size", "", VALUE_DIFFERS),
+    "--max-seq-len-to-capture": Foreign(
+        VLLM, "--cuda-graph-max-bs", "graphs are captured by batch size", VALUE_DIFFERS
+    ),
     "--cuda-graph-sizes": Foreign(VLLM, "--cuda-graph-bs", ""),
-    "--compilation-config": Foreign(VLLM, "--cuda-graph-config", "", _OTHER),
+    "--compilation-config": Foreign(VLLM, "--cuda-graph-config", "", VALUE_DIFFERS),
     "--max-loras": Foreign(VLLM, "--max-loras-per-batch", ""),
     "--lora-modules": Foreign(VLLM, "--lora-paths", ""),
     "--limit-mm-per-prompt": Foreign(VLLM, "--limit-mm-data-per-request", ""),
-    "--enable-auto-tool-choice": Foreign(VLLM, "--tool-call-parser", "naming a parser is enough", _OTHER),
-    "--enable-reasoning": Foreign(VLLM, "--reasoning-parser", "naming a parser is enough", _OTHER),
-    "--guided-decoding-backend": Foreign(VLLM, "--grammar-backend", "", _OTHER),
+    "--enable-auto-tool-choice": Foreign(VLLM, "--tool-call-parser", "naming a parser is enough", VALUE_DIFFERS),
+    "--enable-reasoning": Foreign(VLLM, "--reasoning-parser", "naming a parser is enough", VALUE_DIFFERS),
+    "--guided-decoding-backend": Foreign(VLLM, "--grammar-backend", "", VALUE_DIFFERS),
     "--disable-log-requests": Foreign(VLLM, "", "requests are not logged unless --log-requests is given"),
     "--disable-log-stats": Foreign(VLLM, "", "statistics are one line for each --decode-log-interval"),
     "--hf-overrides": Foreign(VLLM, "--json-model-override-args", ""),
@@ -76,13 +101,13 @@ FOREIGN: Final[dict[str, Foreign]] = {
         VLLM, "", "ranks are processes; use --nnodes and --dist-init-addr between hosts"
     ),
     "--async-scheduling": Foreign(VLLM, "", "the overlap scheduler is on unless --disable-overlap-schedule is given"),
-    "--scheduling-policy": Foreign(VLLM, "--schedule-policy", "", _OTHER),
+    "--scheduling-policy": Foreign(VLLM, "--schedule-policy", "", VALUE_DIFFERS),
     "--num-scheduler-steps": Foreign(VLLM, "", "the scheduler overlaps with the forward step by itself"),
     "--seed": Foreign(VLLM, "--random-seed", ""),
     "--max-cpu-loras": Foreign(VLLM, "--max-loaded-loras", ""),
-    "--generation-config": Foreign(VLLM, "--sampling-defaults", "", _OTHER),
-    "--rope-scaling": Foreign(VLLM, "--json-model-override-args", "it is a key of that JSON", _OTHER),
-    "--rope-theta": Foreign(VLLM, "--json-model-override-args", "it is a key of that JSON", _OTHER),
+    "--generation-config": Foreign(VLLM, "--sampling-defaults", "", VALUE_DIFFERS),
+    "--rope-scaling": Foreign(VLLM, "--json-model-override-args", "it is a key of that JSON", VALUE_DIFFERS),
+    "--rope-theta": Foreign(VLLM, "--json-model-override-args", "it is a key of that JSON", VALUE_DIFFERS),
     "--mm-processor-kwargs": Foreign(VLLM, "", "image sizes are set per request or in the model's processor"),
     "--calculate-kv-scales": Foreign(VLLM, "", "scales come from the checkpoint or --quantization-param-path"),
     "--use-v2-block-manager": Foreign(VLLM, "", "there is one allocator of pages"),
@@ -111,11 +136,11 @@ FOREIGN: Final[dict[str, Foreign]] = {
     "--ctx-size": Foreign(LLAMACPP, "--context-length", ""),
     "--n-gpu-layers": Foreign(LLAMACPP, "", "all layers are on the GPU"),
     "--parallel": Foreign(LLAMACPP, "--max-running-requests", ""),
-    "--cache-type-k": Foreign(LLAMACPP, "--kv-cache-dtype", "", _OTHER),
-    "--cache-type-v": Foreign(LLAMACPP, "--kv-cache-dtype", "", _OTHER),
+    "--cache-type-k": Foreign(LLAMACPP, "--kv-cache-dtype", "", VALUE_DIFFERS),
+    "--cache-type-v": Foreign(LLAMACPP, "--kv-cache-dtype", "", VALUE_DIFFERS),
     "--session-len": Foreign(LMDEPLOY, "--context-length", ""),
     "--cache-max-entry-count": Foreign(
-        LMDEPLOY, "--mem-fraction-static", "it is a share of what is left after the weights", _OTHER
+        LMDEPLOY, "--mem-fraction-static", "it is a share of what is left after the weights", VALUE_DIFFERS
     ),
     "--max-total-token-num": Foreign(LIGHTLLM, "--max-total-tokens", ""),
 }

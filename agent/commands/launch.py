@@ -62,6 +62,7 @@ def check(
     from tools.source import parse_launch
     from tools.source.check import check as checked
     from tools.source.serve import front_of
+    from tools.source.translated import as_started, translated
 
     deployed = asyncio.run(_deployed(host, version, path)) if host is not None else None
     if deployed is not None and command is None:
@@ -72,10 +73,14 @@ def check(
     if deployed is None and version is None and path is None:
         version = _named(text)
     catalogue, rules, source = _judge(deployed, version, path)
-    launch = parse_launch(_words(text), catalogue)
+    other = as_started(text)
+    words = _words(text) if other is None else other[1]
+    launch = parse_launch(words, catalogue)
     front = front_of(source) if source is not None and launch.serve else None
     model = _architecture(config) if config is not None else deployed.architecture if deployed is not None else ""
     found = checked(launch, catalogue, rules, front, source, model)
+    if other is not None:
+        found = (translated(words, other[0], catalogue), *found)
     local = differs(source) if source is not None else ()
     if as_json:
         document: dict[str, Any] = {"version": catalogue.version, "problems": [each.document() for each in found]}

@@ -12,7 +12,7 @@ from dataclasses import replace
 from tools.diagnosis.changes import step, upgrade
 from tools.diagnosis.model import Proposal
 from tools.diagnosis.view import SPELLINGS, View, as_number
-from tools.other_engines import FOREIGN
+from tools.other_engines import FOREIGN, VALUE_DIFFERS
 
 # SGLang's own renames: old name, (version from which the new one holds, new names with values; None keeps the value).
 RENAMED: dict[str, tuple[tuple[int, ...], tuple[tuple[str, str | None], ...]]] = {
@@ -61,7 +61,7 @@ def _instead(view: View, name: str) -> list[Proposal]:
     if name in FOREIGN:
         engine, other, why, given = FOREIGN[name]
         gone = step(view, "remove", name, None, f"it belongs to {engine}{f'; {why}' if why else ''}")
-        if not other or given == "other":
+        if not other or given == VALUE_DIFFERS:
             return [gone]
         return [step(view, "set", other, as_number(given) or kept, f"SGLang's word for {name}"), gone]
     first = next((one for one, others in SPELLINGS.items() if name in others), "")

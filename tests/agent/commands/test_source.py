@@ -294,3 +294,25 @@ def test_a_command_with_notes_alone_is_said_to_be_taken() -> None:
     ran = CliRunner().invoke(cli, ["check", "sglang serve --model-path m --tp 8", "--version", "0.5.9"])
     assert ran.stdout.endswith("sglang 0.5.9 takes this command as it stands.\n")
     assert "note --tp: read as --tp-size" in ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("command", "version", "taken"),
+    [
+        (
+            "vllm serve a/b --max-num-seqs 256 --kv-cache-dtype fp8 --enable-prefix-caching --seed=1",
+            "0.5.9",
+            "--model-path a/b --max-running-requests 256 --kv-cache-dtype VALUE --random-seed 1",
+        ),
+        (
+            "python -m vllm.entrypoints.openai.api_server --model m --enforce-eager",
+            "0.5.9",
+            "--model m --disable-cuda-graph",
+        ),
+        ("text-generation-launcher --model-id m --num-shard 2", "0.5.23", "--model-path m --tp-size 2"),
+    ],
+)
+def test_a_command_of_another_engine_is_told_as_sglang_takes_it(command: str, version: str, taken: str) -> None:
+    first = document("check", command, "--version", version)["problems"][0]
+    assert (first["kind"], first["severity"]) == ("foreign", "error")
+    assert first["instead"] == f"python3 -m sglang.launch_server {taken}"
