@@ -180,11 +180,15 @@ def plan(
     expected: Sequence[tuple[str, str]] = (),
     verify: Sequence[Watch] = (),
     notes: Sequence[str] = (),
+    most: int = 4,
 ) -> Actions:
-    """Actions from plain tuples, four changes at most; what would set the value in force changes nothing and is out."""
+    """Actions from plain tuples, the first changes only; what would set the value in force changes nothing and is out.
+
+    `most` is for changes that help only all together.
+    """
     telling = [one for one in changes if one.do != "set" or one.to is None or str(one.to) != str(one.from_)]
     return Actions(
-        tuple(telling[:4]),
+        tuple(telling[:most]),
         tuple(MustNot(*one) for one in never),
         tuple(alternatives),
         tuple(Expectation(*one) for one in expected),

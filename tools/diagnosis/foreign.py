@@ -38,6 +38,9 @@ RENAMED: dict[str, tuple[tuple[int, ...], tuple[tuple[str, str | None], ...]]] =
 }
 
 
+REFUSED_AT_ONCE = 32  # changes of one start: an option that stays is refused as well
+
+
 def changes_for_rejected(view: View) -> tuple[Proposal, ...]:
     """What to type instead of each flag that was refused, deprecated or belongs to another engine."""
     names = [str(fact.value) for fact in view.facts.all("rejected_flag")]

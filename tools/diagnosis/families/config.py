@@ -19,7 +19,7 @@ from tools.diagnosis.clues import (
     symptom,
 )
 from tools.diagnosis.conditions import OOM_ANYWHERE, REJECTED, known_foreign, known_rename, over_context, underscored
-from tools.diagnosis.foreign import changes_for_rejected, listed_choices, nearest_choice
+from tools.diagnosis.foreign import REFUSED_AT_ONCE, changes_for_rejected, listed_choices, nearest_choice
 from tools.diagnosis.model import Actions, Proposal, Question
 from tools.diagnosis.view import View
 
@@ -30,6 +30,7 @@ def _rejected(view: View) -> Actions:
         notes=(
             "Options of other engines and of other versions are refused, not ignored: check each against this version.",
         ),
+        most=REFUSED_AT_ONCE,
     )
 
 
@@ -74,9 +75,8 @@ def _context_override(view: View) -> Actions:
     if asked and over_context(view):
         why = "holds the input that was refused, and an answer; a model not trained or scaled for it writes nonsense"
         length = step(view, "raise", "--context-length", _rounded_up(asked), why, unit="tokens")
-        return plan(
-            length, allow, never=(NOT_MEMORY[0],), alternatives=(("shorter inputs", "what the model was made for"),)
-        )
+        shorter = ("shorter inputs, or fewer tokens asked for", "the model was made for this length")
+        return plan(length, allow, never=(NOT_MEMORY[0],), alternatives=(shorter,))
     return plan(
         allow,
         step(

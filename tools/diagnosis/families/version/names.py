@@ -15,7 +15,7 @@ from tools.diagnosis.clues import (
     symptom,
 )
 from tools.diagnosis.conditions import REJECTED, known_foreign, known_rename, underscored
-from tools.diagnosis.foreign import changes_for_rejected
+from tools.diagnosis.foreign import REFUSED_AT_ONCE, changes_for_rejected
 from tools.diagnosis.model import Actions
 from tools.diagnosis.view import View
 
@@ -23,6 +23,7 @@ from tools.diagnosis.view import View
 def _renamed(view: View) -> Actions:
     return plan(
         *changes_for_rejected(view),
+        most=REFUSED_AT_ONCE,
         alternatives=(("leave it while it is only a warning", "it goes in a later version"),),
     )
 

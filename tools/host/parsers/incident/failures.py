@@ -45,6 +45,10 @@ _INPUT: Final = re.compile(r"length \((\d+) tokens\) exceeds the maximum allowed
 _OVER_CONTEXT: Final = re.compile(
     r"input \((\d+) tokens\) is longer than the model's context length \((\d+) tokens\)", re.I
 )
+# the same with the tokens of the answer counted in
+_ASKED_IN_ALL: Final = re.compile(
+    r"maximum context length of (\d+) tokens\. you requested a total of (\d+) tokens", re.I
+)
 _WANTED: Final = re.compile(r"try to allocate (\d+) tokens", re.I)
 _AVAILABLE: Final = re.compile(r"ava[il]+able tokens: (\d+)|available_size\(?\)?=(\d+)", re.I)
 _HOST: Final = re.compile(r"requesting (\d+(?:\.\d+)?) GB but only have (\d+(?:\.\d+)?) GB", re.I)
@@ -55,11 +59,12 @@ _WORKSPACE: Final = re.compile(r"with size (\d+) and alignment", re.I)
 _TOKENS: Final = (
     (_INPUT, ("rejected_input_tokens", "input_limit_tokens")),
     (_OVER_CONTEXT, ("rejected_input_tokens", "context_len")),
+    (_ASKED_IN_ALL, ("context_len", "rejected_input_tokens")),
     (_HOLDS, ("kv_pool", "context_len")),
 )
 # A line without any of these is read by none of the patterns above.
 _TRIGGER: Final = re.compile(
-    r"allocat|[KMGT]i?B request|bytes request|total capacity|reserved by|viable|static above|exceeds the maximum|longer than the model|requesting"
+    r"allocat|[KMGT]i?B request|bytes request|total capacity|reserved by|viable|static above|exceeds the maximum|longer than the model|maximum context|requesting"
     r"|hostregister|denied|read-only|writable|alignment|unrecognized|no such option|unknown (?:argument|option|flag)"
     r"|argument --|pool holds|ambiguous option|deprecated|renamed|has been removed",
     re.I,

@@ -80,7 +80,7 @@ TERMS: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "no_benefit",
-        r"(?:latency|ttft|throughput|speed|performance|numbers?) (?:is|are|stays?|remains?) (?:about |roughly |exactly )?(?:the same|unchanged|equal|identical)|same or (?:a bit )?worse|no change|made no difference|changes nothing|rather the opposite|no (?:benefit|gain|improvement|difference|faster|effect|speed-?up)|not (?:any )?faster|(?:does|did) (?:not|nothing) (?:help|improve|to)|useless|brings? (?:us |me )?nothing|same (?:ttft|speed|throughput)|nothing gained|doesn't help",
+        r"(?:latency|ttft|throughput|speed|performance|numbers?) (?:is|are|stays?|remains?) (?:about |roughly |exactly )?(?:the same|unchanged|equal|identical)|same or (?:a bit )?worse|(?:nothing|none of it) (?:is|was|got|gets) (?:any )?(?:faster|quicker|better)|(?:same|as (?:slow|fast)) as (?:before|without)|no change|made no difference|changes nothing|rather the opposite|no (?:benefit|gain|improvement|difference|faster|effect|speed-?up)|not (?:any )?faster|(?:does|did) (?:not|nothing) (?:help|improve|to)|useless|brings? (?:us |me )?nothing|same (?:ttft|speed|throughput)|nothing gained|doesn't help",
     ),
     (
         "allocated_twice",
