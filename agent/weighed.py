@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agent.case import Case
-from agent.found import sglang_found
+from agent.found import other_engine, sglang_found
 from agent.views.words import plainly
 from tools import diagnosis
 from transcripts.parts import HypothesisRow, ReasonRow
@@ -16,9 +16,10 @@ def weighed(case: Case) -> Weighed:
     """The ranking of hypotheses by the facts of now, and the verdict: none where no server was found."""
     assessment = diagnosis.weigh(case.facts)
     if not sglang_found(case):  # what the operator said is no lead where there is no server
-        assessment = diagnosis.Assessment(
-            "abstain", "", 0.0, (), assessment.missing, assessment.not_checked, (), NOTHING_THERE
-        )
+        other = other_engine(case)
+        why = NOTHING_THERE if other is None else other.means
+        missing, unchecked = (assessment.missing, assessment.not_checked) if other is None else ((), ())
+        assessment = diagnosis.Assessment("abstain", "", 0.0, (), missing, unchecked, (), why)
     return Weighed(
         kind=assessment.kind,
         label=assessment.label,

@@ -121,7 +121,6 @@ def _rows(document: Json) -> Iterator[tuple[str, str, str]]:
     yield from _change(document)
     target = document["target"]
     version = f"SGLang {target['version']}" if target["version"] else "SGLang of unknown version"
-    version = "no SGLang" if diagnosis["failed"].get("kind") == "other_engine" else version
     gpus = [f"{gpu['count']} x {gpu['name']}" for gpu in target["gpus"]]
     yield "Server", ", ".join(filter(None, [target["host"], version, target["model"], *gpus])), "dim"
 

@@ -107,6 +107,11 @@ def _lower_is_safer(view: View) -> Tested:
     return "contradicted", view.sources("minimum_fraction", "weights_after_gib"), why
 
 
+def _each_of(*said: str) -> re.Pattern[str]:
+    """Words of which every kind stands in the complaint, in any order: a topic alone claims nothing."""
+    return re.compile("".join(f"(?=.*(?:{one}))" for one in said), re.IGNORECASE | re.DOTALL)
+
+
 _CLAIMS = (
     _Claim(
         "Parallel capacity is short of KV memory",
@@ -115,28 +120,39 @@ _CLAIMS = (
     ),
     _Claim(
         "Host RAM can serve running requests",
-        re.compile(r"\bram\b|off-?load|host memory|hicache|hierarchical|\d+ ?gi?b free", re.I),
+        _each_of(
+            r"\bram\b|off-?load|host memory|hicache|hierarchical|\d+ ?gi?b free",
+            r"parallel|concurren|at once|more (?:requests|users|sessions|context|capacity)|running|low on|queue|wait",
+        ),
         _ram_runs_requests,
     ),
     _Claim(
         "The GPU memory in use is spare or wasted",
-        re.compile(r"nvidia-smi|vram|gpu memory (?:is )?full", re.I),
+        _each_of(
+            r"nvidia-smi|vram|gpu memory",
+            r"spare|wast|unused|full|\bused?\b|in use|\d ?(?:gi?b|%)|always|idle|nothing (?:runs|is running)",
+        ),
         _gpu_full,
     ),
     _Claim("The cache leaks", re.compile(r"\bleak", re.I), _leak),
     _Claim(
         "The context length says how much fits",
-        re.compile(r"context[- ]length|\d+k context|context of", re.I),
+        _each_of(
+            r"context[- ]length|\d+k context|context of", r"\bfits?\b|hold|enough|should|although|even though|but"
+        ),
         _longer_context,
     ),
     _Claim(
         "The prefix cache does not work",
-        re.compile(r"prefix cache|cache (?:is )?broken|hit rate|cached tokens", re.I),
+        _each_of(
+            r"prefix cach|cache\b|hit rate|cached tokens",
+            r"broken|(?:not|n't|never|hardly) (?:\w+ )?(?:work|hit|used?|reus)|no (?:hits|reuse)|useless|low|zero",
+        ),
         _cache_broken,
     ),
     _Claim(
         "A lower memory fraction is safer",
-        re.compile(r"lower (?:is safer|the fraction|it)|drop it|conservative memory fraction", re.I),
+        _each_of(r"fraction", r"safe|conservative|lower|drop"),
         _lower_is_safer,
     ),
 )

@@ -6,6 +6,7 @@ what the server made of it.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,7 +15,10 @@ from transcripts.facts import Facts
 _MEANT: Final[dict[str, tuple[str, str]]] = {
     "other_engine": (
         "this is the log of another engine and not SGLang's, so that nothing known of SGLang applies to it",
-        "give the log of the SGLang server; `sglscout check` of the other engine's command names SGLang's options",
+        (
+            "give the log of the SGLang server; `sglscout check` of the other engine's options behind "
+            "`python3 -m sglang.launch_server` names SGLang's"
+        ),
     ),
     "gpu_error": (
         "the driver reports an error of a GPU; no setting of SGLang causes or mends that",
@@ -160,7 +164,6 @@ MACHINE: Final = frozenset(
 OTHER_ENGINE: Final = "other_engine"
 # What one line settles: the server cannot go on before that is put right, whatever else stands in the log.
 _CERTAIN: Final = MACHINE | {
-    OTHER_ENGINE,
     "builds_do_not_match",
     "no_kernel",
     "port_taken",
@@ -200,5 +203,15 @@ def failed(facts: Facts) -> Failed | None:
         lines.pop(OTHER_ENGINE, None)
     for kind, (means, do) in _MEANT.items():
         if kind in lines:
-            return Failed(kind, str(lines[kind].value), lines[kind].source, means, do)
+            line = str(lines[kind].value)
+            card = _CARD.search(line) if kind == "gpu_error" else None
+            return Failed(kind, line, lines[kind].source, means, _MEND.format(card[1]) if card else do)
     return None
+
+
+# The driver names the card by its PCI address, which `nvidia-smi` prints with a longer domain.
+_CARD: Final = re.compile(r"\(PCI:([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})")
+_MEND: Final = (
+    "the card at {} (nvidia-smi --query-gpu=index,pci.bus_id,serial --format=csv tells which that is): drain it, reset "
+    "or reboot, and have it replaced where it comes back"
+)

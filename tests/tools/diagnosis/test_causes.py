@@ -157,3 +157,31 @@ def test_a_server_that_served_for_days_did_not_hang_at_its_prefill_graphs() -> N
     silent = "Health check failed. Server couldn't get a response from detokenizer for last 20 seconds."
     given = {"launch_args": "--model-path org/m --tp 8", "sglang_version": "0.5.10", "evidence": [silent]}
     assert assess({**given, "complaint": "After a few days /health gives 503."})["kind"] == "abstain"
+
+
+REFUSED = [
+    (
+        "[2026-12-01 03:01:00] server_args=ServerArgs(model_path='m/q', tp_size=4, mem_fraction_static=0.85, "
+        "enable_hierarchical_cache=True, hicache_ratio=2.0, hicache_size=200)"
+    ),
+    "[2026-12-01 03:03:11 TP0] KV Cache is allocated. #tokens: 309600, K size: 18.90 GB, V size: 18.90 GB",
+    "[2026-12-01 03:03:12 TP0] Allocating 200.00 GB host memory for hierarchical KV cache.",
+    (
+        "ValueError: Not enough host memory available. Requesting 200.00 GB but only have 113.42 GB free. "
+        "Please reduce the size of the hierarchical cache."
+    ),
+]
+
+
+@pytest.mark.parametrize("version", ["", "0.5.9", "0.5.16"])
+def test_what_one_rank_was_let_have_is_room_that_all_may_share(version: str) -> None:
+    given = {"complaint": "crash at start after enabling hicache", "evidence": REFUSED, "sglang_version": version}
+    changes = assess(given)["changes"]
+    assert [(one["do"], one["flag"], one["to"]) for one in changes] == [("lower", "--hicache-size", 49)]
+
+
+@pytest.mark.parametrize(("version", "to"), [("", 28), ("0.5.16", 28), ("0.4.9", 25)])
+def test_the_reserve_is_taken_off_once(version: str, to: int) -> None:
+    small = [REFUSED[0], REFUSED[3]]  # no other rank had printed anything, nor is the GPU pool known
+    given = {"complaint": "crash at start after enabling hicache", "evidence": small, "sglang_version": version}
+    assert [one["to"] for one in assess(given)["changes"]] == [to]

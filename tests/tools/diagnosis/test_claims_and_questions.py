@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.tools.diagnosis.test_weighing import SLOTS, fact
 from tools import diagnosis
 from transcripts.facts import Facts
@@ -27,6 +29,20 @@ def test_a_full_pool_supports_the_shortage() -> None:
     facts = Facts((fact("usage_p95", 0.99), fact("queue_p95", 9)))
     found = {claim.text: claim.verdict for claim in diagnosis.claims("low on concurrent requests", facts)}
     assert found["Parallel capacity is short of KV memory"] == "supported"
+
+
+@pytest.mark.parametrize(
+    "complaint",
+    [
+        "crash at start after enabling hicache",
+        "which prefix cache policy do we run?",
+        "it dies with a 128k context",
+        "nvidia-smi hangs",
+        "we lowered max running, now drop it?",
+    ],
+)
+def test_a_topic_alone_puts_no_words_into_the_operators_mouth(complaint: str) -> None:
+    assert diagnosis.claims(complaint, Facts(SLOTS)) == ()
 
 
 def test_a_question_about_offloading_raises_the_whole_catalogue() -> None:

@@ -73,6 +73,12 @@ def test_what_the_machine_did_comes_before_what_the_server_made_of_it() -> None:
     assert (found.kind, found.source) == ("gpu_error", "E2:3")
 
 
+def test_the_card_that_the_driver_names_is_named() -> None:
+    found = failed(facts("gpu1 kernel: NVRM: Xid (PCI:0000:a1:00): 79, pid=41233, GPU has fallen off the bus."))
+    assert found is not None
+    assert found.do.startswith("the card at 0000:a1:00")
+
+
 VLLM = "INFO 11-30 02:12:01 [api_server.py:1010] vLLM API server version 0.12.1"
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from tools.diagnosis.changes import step
 from tools.diagnosis.host_memory import ranks_with_pools
 from tools.diagnosis.model import Proposal
@@ -46,8 +48,10 @@ def _smaller_size(view: View, size: float, why: str) -> Proposal:
     if fit < max(1.0, pool_gb * (_least(view) if pool_gb else 0)):
         needs = f"each must be above the GPU pool of {pool_gb:.1f} GB" if pool_gb else f"{ranks:g} ranks share them"
         return step(view, "remove", _ENABLE, None, f"no size fits: {room:.0f} GB are free, {needs}")
-    to = int(min(size - 1, fit)) if size > 1 else fit
+    to = int(min(size - 1, math.ceil(fit) - 1)) if size > 1 else fit  # below it: the server fills up the last page
     sums = f"{ranks:g} x {to:g} GB = {ranks * to:.0f} GB of {room:.0f} GB" if ranks > 1 else f"{room:.0f} GB are free"
+    if room == _granted_gb(view):
+        sums += ", which were free when another rank was let have its pool"
     return step(view, "lower", "--hicache-size", max(1, to), f"{why}; {sums}", unit="GB")
 
 
@@ -69,10 +73,20 @@ def _smaller_ratio(view: View, why: str) -> Proposal:
 def _room_gb(view: View) -> float | None:
     """GB for all ranks together: by what the host or container has free, and by what the refusal itself says is."""
     offered, asked = view.number("host_offered_gb"), view.number("host_requested_gb")
-    if offered is not None and (asked is None or asked <= offered or not view.at_least(0, 5)):
-        offered = max(0.0, offered - _RESERVE_GB)  # older versions print the free memory with the reserve in it
+    if offered is not None:
+        if view.before(0, 5) or (asked is not None and asked <= offered):
+            offered = max(0.0, offered - _RESERVE_GB)  # these versions print the free memory with the reserve in it
+        offered = max(offered, _granted_gb(view))
     rooms = [one for one in (host_room_gb(view), offered) if one is not None]
     return min(rooms, default=None)
+
+
+def _granted_gb(view: View) -> float:
+    """What a rank was let have before another was refused: its own check saw at least as much free, less the reserve.
+
+    The refusal prints what other ranks' pools had left of it (sglang 0.5.9 srt/mem_cache/memory_pool_host.py:175).
+    """
+    return max((float(fact.value) for fact in view.facts.all("host_pool_gb")), default=0.0)
 
 
 def _each_at_one_gb(view: View) -> float | None:
