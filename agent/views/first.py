@@ -244,7 +244,7 @@ def _instead(document: Json) -> Iterator[tuple[str, str, str]]:
 def risk(document: Json) -> tuple[str, str]:
     """What is known against the option that is the change: as many pieces as there is room for, and the others."""
     wanted = {change["flag"] for change in document["changes"]}
-    rows = (row for row in document["options"] if {each[0] for each in row.get("changes") or ()} == wanted)
+    rows = [row for row in document["options"] if {each[0] for each in row.get("changes") or ()} == wanted != set()]
     pieces = next((row["risk"] for row in rows if row.get("risk")), "").split("; ")
     fitting = [number for number in range(2, len(pieces) + 1) if len("; ".join(pieces[:number])) <= RISK]
     shown = max(fitting, default=1)

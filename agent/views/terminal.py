@@ -32,6 +32,7 @@ _REST: Final = (
     ("/evidence", "what was looked at"),
 )
 _WHY: Final = "Why: for (+), against (-), would settle (?)"
+LIVE_SHOWN: Final = 3
 FAILED: Final = frozenset({"failed", "limit", "cancelled", "interrupted"})
 
 
@@ -232,13 +233,13 @@ def _answer(document: Json, width: int, whole: bool) -> list[Line]:
     flags = [change["flag"] for change in document["changes"]]
     answer = document["decided"].get("answer", ())
     said = " ".join(spoken["text"] for spoken in answer)
-    leading = [row["statement"].rstrip(".") for row in document["hypotheses"][:1] if row["reasons_for"]]
+    shown = _shown_elsewhere(document)
     for spoken in answer:
         text = spoken["text"]
         if text.startswith("Change: ") and any(flag in text for flag in flags):
             continue
-        if any(text.startswith(statement) for statement in leading):
-            continue  # the headline; its reasons stand under `Why`
+        if text.startswith(shown):
+            continue
         unsupported = not spoken["supported"] and "(unsupported)" not in text
         lines += item(fewer(text) + (" (unsupported)" if unsupported else ""), width)
     for claim in document["claims"]:
@@ -250,6 +251,23 @@ def _answer(document: Json, width: int, whole: bool) -> list[Line]:
         why = alternative["why_not"] if whole else alternative["why_not"].partition("; ")[0]
         lines += item(f"not chosen: {alternative['what']}: {why}", width)
     return _titled("Answer", lines)
+
+
+def _shown_elsewhere(document: Json) -> tuple[str, ...]:
+    """How sentences of an answer begin that stand on the first screen, under `Not known` or, with reasons, `Why`."""
+    leading = [row["statement"].rstrip(".") for row in document["hypotheses"][:LIVE_SHOWN] if row["reasons_for"]]
+    if document["diagnosis"]["kind"] != "abstain":
+        return (*leading[:1],)
+    lead = (f"{start}{each}" for each in leading for start in ("Live: ", "The strongest lead: "))
+    failed = [document["diagnosis"]["failed"]["means"]] if document["diagnosis"]["failed"] else []
+    look = ["In a busy minute, "] if document["diagnosis"]["look"] else []
+    return (
+        *lead,
+        *failed,
+        *look,
+        "The evidence does not decide the cause; ",
+        "Not checked, since nothing of it was seen",
+    )
 
 
 def _not_known(document: Json, width: int, _whole: bool) -> list[Line]:
@@ -323,24 +341,35 @@ def _looked(document: Json, width: int, _whole: bool) -> list[Line]:
     if document["target"]["source"]:
         origin = document["target"]["source"].split()
         lines += paragraph(f"source: {' '.join(origin[:2])} {origin[-1][:19]}", width, 2, 2)
-    rows = [[task["id"], task["description"], task["status"], brought(task)] for task in document["tasks"]]
+    rows = [[task["id"], task["description"], task["status"], _held(task)] for task in document["tasks"]]
     if rows:
         names = ["research task", "about", "status", "citations hold"]
         lines += [Line(""), *columned(names, rows, width, indent=2, whole=[True, False, True, False])]
+    told = " ".join(unknown(document))
+    for why in dict.fromkeys(brought(task) for task in document["tasks"] if _in_vain(task)):
+        lines += [] if why.rstrip(".") in told else item(why, width)
     return _titled("Looked at", lines)
+
+
+def _in_vain(task: Json) -> bool:
+    return task["status"] in FAILED and not task["citations"]
+
+
+def _held(task: Json) -> str:
+    return "none" if _in_vain(task) else f"{task['citations_checked']} of {task['citations']}"
 
 
 def brought(task: Json) -> str:
     """What a task brought: `4 of 4` citations that hold, or why there is none."""
-    if task["status"] in FAILED and not task["citations"]:
-        return str(task["reason"] or "it ended before it read anything")
-    return f"{task['citations_checked']} of {task['citations']}"
+    return str(task["reason"] or "it ended before it read anything") if _in_vain(task) else _held(task)
 
 
 def _next(document: Json, width: int, _whole: bool) -> list[Line]:
     ids = document["ids"]
     told = [("ask more", ids["ask"]), ("write up", ids["writeup"])]
     told += [("verify", ids["verify"])] if ids["verify"] else []
-    told += [("one task", command) for command in ids["resume_task"]]
+    vain = {task["id"] for task in document["tasks"] if _in_vain(task)}
+    tasks = zip(ids["tasks"], ids["resume_task"], strict=True)
+    told += [("one task", command) for identity, command in tasks if identity not in vain]
     lines = [Line(f"  {name:<9} {command}") for name, command in told]
     return _titled(f"Go on with session {ids['session']}", lines)

@@ -264,3 +264,21 @@ def test_a_change_that_the_operator_fills_in_costs_a_restart_all_the_same(made: 
     assert "1 restart." in " ".join(line.text for line in first_screen(document, 80))
     unfilled = " ".join(" ".join(line.text for line in first_screen(document | {"stages": []}, 80)).split())
     assert "Costs a restart, once what is yours is filled in" in unfilled
+
+
+def test_what_stands_on_the_first_screen_is_not_told_again_below_it(
+    made: Callable[[str], Json], tmp_path: Path
+) -> None:
+    """Where nothing is decided: no risk of a change that there is not, and each explanation once, with its reasons."""
+    shown = " ".join(word for line in terminal.render(made("story")).lines(80) for word in line.text.split())
+    assert "also a risk" not in shown
+    for text in ("Live: ", "The strongest lead: ", "In a busy minute", "Not checked, since nothing of it was seen"):
+        assert text not in shown
+    (tmp_path / "dead.log").write_text(
+        "Feb 11 03:12:40 gpu1 kernel: NVRM: Xid (PCI:0000:a1:00): 79, pid=41233, GPU has fallen off the bus.\n"
+    )
+    told = sglscout(tmp_path / "home", "diagnose", "it died at night", "--bundle", str(tmp_path / "dead.log")).out
+    assert told.count("The driver reports an error of a GPU") + told.count("the driver reports an error") == 1
+    assert told.count("SGLang of unknown version") == 1
+    assert told.count("the version of SGLang is not known") < 2
+    assert "one task" not in told  # none read anything
