@@ -22,9 +22,12 @@ if TYPE_CHECKING:
     from tools.source.source import Source
 
 
-def broken(launch: Launch, catalogue: FlagCatalogue, rules: Sequence[Rule], architecture: str = "") -> list[Problem]:
+def broken(
+    launch: Launch, catalogue: FlagCatalogue, rules: Sequence[Rule], architecture: str = "", *, guessed: bool = False
+) -> list[Problem]:
     """Rules that are certain to apply to these values, and that something given brings about; without the model's
-    architecture a note says how many of them wait for it.
+    architecture a note says how many of them wait for it. `guessed`: only the path names it, and what rests on it says
+    so.
     """
     values, given = values_of(launch, catalogue)
     values |= {ARCHITECTURE: architecture} if architecture else {}
@@ -58,6 +61,7 @@ def broken(launch: Launch, catalogue: FlagCatalogue, rules: Sequence[Rule], arch
             nearest = set(re.findall(r"\w+", " ".join(rule.conditions[-1:]))) & asked & chosen
             name = _first_name(nearest or asked & chosen, catalogue)
             said = worded(replace(rule, effect=_filled_in(rule, values)), catalogue)
+            said += _by_path(architecture) if guessed and _asks_model(rule) else ""
             found.append(Problem("rule", "error", name, said, at=rule.at, quote=rule.quote))
         elif rule.kind == "override" and not _settled(rule, values):
             set_here = [dest for dest in rule.sets if dest in given]
@@ -85,6 +89,14 @@ def _filled_in(rule: Rule, values: dict[str, Any]) -> str:
 
 def _rules(count: int) -> str:
     return f"{count} rules" if count > 1 else "1 rule"
+
+
+def _by_path(architecture: str) -> str:
+    return f" (the path is taken for {architecture}; `--model-config config.json` says it for certain)"
+
+
+def _asks_model(rule: Rule) -> bool:
+    return any(OF_MODEL.search(each) for each in rule.conditions)
 
 
 def _of_model(rule: Rule) -> bool:
@@ -149,7 +161,8 @@ def _set_to(rule: Rule, values: dict[str, Any]) -> dict[str, Any]:
         return found
     for each in written.keywords if isinstance(written, ast.Call) else ():
         if each.arg in found:
-            found[each.arg] = value_of(ast.unparse(each.value), values, rule.terms)
+            value = value_of(ast.unparse(each.value), values, rule.terms)
+            found[each.arg] = UNKNOWN if value in ([], {}) else value  # what begins empty is filled after it
     return found
 
 

@@ -12,6 +12,7 @@ from tools.other_engines import FOREIGN
 from tools.source.architecture import named_by_path
 from tools.source.broken import broken, broken_later
 from tools.source.catalogue import Flag, FlagCatalogue
+from tools.source.idle import idle
 from tools.source.launch import Given, Launch, parse_launch
 from tools.source.problem import Kind, Problem
 from tools.source.renames import elsewhere, named_here
@@ -49,7 +50,7 @@ def check(
 
     `architecture` is the model's, where its `config.json` is at hand; else its path may name it.
     """
-    architecture = architecture or named_by_path(launch.value("model_path") or "")
+    guessed = "" if architecture else named_by_path(launch.value("model_path") or "")
     found = _front(launch, catalogue, front) if front is not None else []
     own = front.options if front is not None else frozenset()
     routers = tuple(name for name, _ in launch.unknown if launch.router and name.startswith(OF_ROUTER))
@@ -58,9 +59,10 @@ def check(
         said = f"options of the router, which is no part of this tree, are not checked: {', '.join(routers)}"
         found.append(Problem("unseen", "note", routers[0], said))
     found += [*_names(launch, catalogue), *_given(launch, catalogue), *_missing(launch, catalogue), *_unseen(launch)]
-    found += broken(launch, catalogue, rules, architecture)
+    found += broken(launch, catalogue, rules, architecture or guessed, guessed=bool(guessed))
     if source is not None:
         found += [*broken_later(launch, catalogue, source), *unread(dict(launch.environment), source)]
+        found += idle(launch, catalogue, rules, source)
     order = {"error": 0, "warning": 1, "note": 2}
     found = [_as_typed(problem, launch) for problem in found]
     return tuple(sorted(found, key=lambda problem: order[problem.severity]))

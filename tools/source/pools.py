@@ -40,7 +40,7 @@ MARKS: Final = (
     Mark(
         r"host memory should be larger than the device memory",
         ("srt/mem_cache/**",),
-        ("enable_hierarchical_cache", "hicache_ratio", "hicache_size"),
+        ("enable_hierarchical_cache", "disaggregation_decode_enable_offload_kvcache"),
         "host pool",
         "the server refuses to start unless the host pool is larger than the device pool",
         "0.5.15",
@@ -48,7 +48,7 @@ MARKS: Final = (
     Mark(
         r"def _cgroup_memory_headroom",
         ("srt/mem_cache/*.py",),
-        ("enable_hierarchical_cache", "hicache_ratio", "hicache_size"),
+        ("enable_hierarchical_cache", "disaggregation_decode_enable_offload_kvcache"),
         "host pool",
         "the check of free host memory divides by ranks and heeds cgroup limits",
         "0.5.21",

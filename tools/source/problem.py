@@ -20,6 +20,7 @@ Kind = Literal[
     "override",
     "pool",
     "unseen",
+    "idle",
 ]
 
 

@@ -170,6 +170,7 @@ def test_rules_for_particular_models_are_weighed_where_the_path_names_the_family
     plain = check_command(f"{command} /models/ours", tree(version))
     assert "for particular models went unweighed" in plain[-1].message
     assert [each.severity for each in plain] == ["note"]
+    assert "the path is taken for GptOssForCausalLM" in said
 
 
 @pytest.mark.parametrize(
@@ -481,3 +482,33 @@ def test_what_the_server_works_out_is_said_in_words_and_not_in_code() -> None:
         "the server works out speculative_num_steps as it starts"
     )
     assert "max_running_requests = 48; says" in found["override", "--max-running-requests"].message
+
+
+@pytest.mark.parametrize(
+    ("version", "command", "said"),
+    [
+        ("0.5.9", "--hicache-ratio 3", {"--hicache-ratio": "without --enable-hierarchical-cache"}),
+        ("0.5.23", "--hicache-ratio 3", {"--hicache-ratio": "without --enable-hierarchical-cache"}),
+        ("0.5.9", "--hicache-ratio 3 --enable-hierarchical-cache", {}),
+        ("0.5.9", "--hicache-ratio 3 --disaggregation-mode decode", {}),
+        ("0.5.9", "--speculative-num-steps 3", {"--speculative-num-steps": "without --speculative-algorithm"}),
+        ("0.5.9", "--speculative-num-steps 3 --speculative-algorithm EAGLE", {}),
+        ("0.5.9", "--max-loras-per-batch 4", {"--max-loras-per-batch": "without --enable-lora"}),
+        ("0.5.9", "--max-loras-per-batch 4 --lora-paths a=b", {}),
+        ("0.5.23", "--num-continuous-decode-steps 4", {"--num-continuous-decode-steps": "reads it"}),
+        ("0.5.9", "--num-continuous-decode-steps 4", {}),
+        ("0.5.23", "--tp-size 8 --mem-fraction-static 0.8 --served-model-name x --log-level info", {}),
+    ],
+)
+def test_an_option_that_changes_nothing_is_said_to_be_idle(version: str, command: str, said: dict[str, str]) -> None:
+    found = {
+        each.flag: each.message for each in check_command(f"{START} {command}", tree(version)) if each.kind == "idle"
+    }
+    assert found.keys() == said.keys()
+    assert all(found[name].endswith(words) for name, words in said.items())
+
+
+@pytest.mark.parametrize("version", ["0.5.9", "0.5.16", "0.5.23"])
+def test_a_list_that_a_handler_empties_and_fills_again_is_not_taken_for_empty(version: str) -> None:
+    found = check_command(f"{START} --lora-paths a=b --max-lora-rank 8", tree(version))
+    assert not [each for each in found if each.severity == "error" and each.kind == "rule"]
