@@ -166,7 +166,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     ("moe_pair_missing", r"pre-?permute function|is not registered"),
     (
         "combination_refused",
-        r"mutually exclusive|this combination is|(?:is|are) only supported (?:for|with|when)|cannot (?:enable|set|use) both|cannot set .{0,60} together|cannot be used (?:together|at the same time|with)|is (?:not|in)[ -]?compatible with|incompatible with|does(?: not|n't) (?:yet )?support (?:speculative|dp attention|pp|pipeline|cuda graph|page.?size|--|chunked|ep\b|hierarchical|overlap)|not supported (?:together|with|when)|only supports? page.?size|(?:^|: )assertionerror: .*(?:must|only|should|support|require)|requires? --[\w-]+",
+        r"mutually exclusive|this combination is|(?:is|are) only supported (?:for|with|when)|cannot (?:enable|set|use) both|cannot set .{0,60} together|cannot be used (?:together|at the same time|with)|is (?:not|in)[ -]?compatible with|incompatible with|does(?: not|n't) (?:yet )?support (?:speculative|dp attention|pp|pipeline|cuda graph|page.?size|--|chunked|ep\b|hierarchical|overlap)|not supported (?:together|with|when)|only supports? page.?size|\bassertionerror: .*(?:must|only|should|support|require)|requires? --[\w-]+",
     ),
     (
         "fp8_refused",

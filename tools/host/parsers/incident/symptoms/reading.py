@@ -51,9 +51,12 @@ _NOT: Final = (
 )
 _EXCEPT: Final = dict(_NOT)
 _SENTENCE: Final = re.compile(r"(?<=[.!?;])\s+|\n")
+_PREFIX: Final = (
+    r"(?:[\w./-]+ *\| *|\S+ std(?:out|err) [fp] |\w{3} [ \d]?\d [\d:]{8} \S+ \S+: )?"  # of who kept the log
+)
 _LOG_LINE: Final = re.compile(
-    r"^sglang[:_]\w+[{ ]|^(?:capture (?:\w+ )*graph (?:begin|end)\b|load weight (?:begin|end)\b|memory pool end\.|kv cache is allocated\.)|(?:prefill|decode) batch\b.*#|#(?:full |swa )?token: |"
-    r"^(?:[\w./-]+ *\| *|\S+ std(?:out|err) [fp] |\w{3} [ \d]?\d [\d:]{8} \S+ \S+: )?\[\d{4}-\d\d-\d\d"
+    rf"^{_PREFIX}(?:\[\d{{4}}-\d\d-\d\d|sglang[:_]\w+[{{ ]|capture (?:\w+ )*graph (?:begin|end)\b|load weight (?:begin|end)\b"
+    r"|memory pool end\.|kv cache is allocated\.)|(?:prefill|decode) batch\b.*#|#(?:full |swa )?token: "
 )
 # What PyTorch says of every failed allocation: its figures are facts of their own, its words are no complaint.
 _TORCH_SAYS: Final = re.compile(
