@@ -476,6 +476,8 @@ def test_what_is_ruled_out_is_dropped_and_the_next_best_is_offered(tmp_path: Pat
     assert told.exit == 0
     assert "fp8_e4m3 (not set so far)" not in told.out
     assert "Instead   DP attention, dp 2: 1.77x the pool, 36 requests run" in told.out
+    assert "by the sums 166,392" in told.out  # of the fraction alone: what the next start will print
+    assert "Asked, and not answered" not in sglscout(tmp_path, "writeup", made["id"]).out
     later = " ".join(sglscout(tmp_path, "resume", made["id"], "no restart before 6am").out.split())
     assert "“we cannot accept fp8, quality matters” [E41], “no restart before 6am” [E42]: your word" in later
     assert "1 restart, not before 6am. Not reachable" in later

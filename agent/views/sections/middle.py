@@ -139,10 +139,11 @@ def left_open(document: Json) -> Iterator[Block]:
 
 
 def _unanswered(document: Json) -> list[str]:
-    """Later questions to which nothing in the case was an answer."""
+    """Later questions to which nothing in the case was an answer; what was told is no question."""
     decisions = [document["decided"], *document["follow_ups"]]
+    told = {each["text"] for each in document["told"]}
     answered = {each["question"] for each in decisions if any(one["references"] for one in each.get("answer", ()))}
-    return list(dict.fromkeys(each["text"] for each in document["questions"] if each["text"] not in answered))
+    return list(dict.fromkeys(each["text"] for each in document["questions"] if each["text"] not in answered | told))
 
 
 def options(document: Json) -> Iterator[Block]:

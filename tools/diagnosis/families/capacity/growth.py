@@ -106,10 +106,11 @@ def _fitting(view: View) -> list[Lever]:
 
 def _larger_pool(view: View, chosen: list[Proposal], fitting: list[Lever]) -> str:
     """What the next start must print: more tokens than now, and how many by the sums where those hold."""
-    now, flags = view.number("kv_pool", ""), {one.flag for one in chosen}
+    now, stays = view.number("kv_pool", ""), {fact.scope for fact in view.facts.all("tuned")}
     if not now:
         return "a larger max_total_num_tokens"
-    summed = [one.tokens for one in fitting if one.tokens and one.flags == flags]
+    flags = {one.flag for one in chosen} - stays  # what the operator wants left as it is makes no pool larger
+    summed = [one.tokens for one in fitting if one.tokens and flags and one.flags == flags]
     return f"max_total_num_tokens above {now:,.0f}" + (f", by the sums {summed[0]:,}" if summed else "")
 
 
