@@ -52,6 +52,8 @@ def advise(case: Case, source: Source | None, wanted: Sequence[Json]) -> Advised
         unread = _unread(catalogue, case.facts.text("version")) if looked_up else []
         notes = (*unread, *_standing(checked, catalogue.version))
         patch = replace(patch, notes=(*patch.notes, *notes))
+    if patch is not None and launch is not None:
+        patch = replace(patch, notes=(*patch.notes, *_around(launch, checked.accepted, case.facts)))
     stated = [{"what": each.what, "where": each.where} for each in actions.expected]
     expected = advice.expected_after(checked.accepted, stated, case.facts, launch=launch, catalogue=catalogue)
     watches = [
@@ -77,6 +79,13 @@ def advise(case: Case, source: Source | None, wanted: Sequence[Json]) -> Advised
         stages=tuple(stage.row() for stage in stages),
         walls=tuple(_walls(case.facts, accepted, catalogue)),
     )
+
+
+def _around(launch: advice.Launch, changes: Iterable[advice.Change], facts: Facts) -> list[str]:
+    """What beside the command does not fit it, save for what is being changed."""
+    changed = {change.flag for change in changes} | {change.flag.removeprefix("--") for change in changes}
+    found = advice.surroundings(launch, facts)
+    return [f"Beside the change: {each.text}." for each in found if each.about not in changed]
 
 
 def _rests_on(case: Case) -> dict[str, set[str]]:

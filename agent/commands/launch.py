@@ -81,6 +81,7 @@ def check(
     found = checked(launch, catalogue, rules, front, source, model)
     if other is not None:
         found = (translated(words, other[0], catalogue), *found)
+    found = (*found, *_around(text))
     local = differs(source) if source is not None else ()
     if as_json:
         document: dict[str, Any] = {"version": catalogue.version, "problems": [each.document() for each in found]}
@@ -121,6 +122,16 @@ def _text_of(command: str) -> str:
             f"{command} is a file, no launch command.", f"Give what it holds: `sglscout check - < {command}`."
         )
     return command
+
+
+def _around(text: str) -> Iterator[Problem]:
+    """What stands around the command in its file and does not fit it."""
+    from tools.advice import launch_in, surroundings
+    from tools.source.problem import Problem
+
+    launch = launch_in(text)
+    for each in surroundings(launch) if launch is not None else ():
+        yield Problem("around", "warning", each.about if each.about.startswith("--") else "", each.text)
 
 
 def _words(text: str) -> str | tuple[str, ...]:

@@ -15,9 +15,11 @@ from tools.advice.patch import Patch, patch, word_diff
 from tools.advice.shown import launch_from, launch_in
 from tools.advice.source_flags import Flags
 from tools.advice.stages import Restart, Stage, plan_after, restart_cost
+from tools.advice.surroundings import Beside, surroundings
 from tools.advice.verification import Verified, verify
 
 __all__ = [
+    "Beside",
     "Catalogue",
     "Change",
     "Checked",
@@ -43,6 +45,7 @@ __all__ = [
     "patch",
     "plan_after",
     "restart_cost",
+    "surroundings",
     "verify",
     "word_diff",
 ]

@@ -21,6 +21,7 @@ Kind = Literal[
     "pool",
     "unseen",
     "idle",
+    "around",
 ]
 
 
