@@ -258,7 +258,7 @@ def _with_so_many(facts: Facts, levers: list[capacity.Lever], requests: float) -
 def _lever(lever: capacity.Lever) -> str:
     text = f"{lever.name}: {amount(lever.tokens)} tokens, {lever.factor:.2f}x" if lever.tokens else lever.name
     set_to = ", ".join(f"{option_typed(flag, to)} (so far {was or 'not set'})" for flag, was, to in lever.changes)
-    text += f" by {set_to}" if set_to else ""
+    text += f", typed: {set_to}" if set_to else ""
     text += f"; runs {lever.running}" if lever.running else ""
     text += "" if lever.fits else f"; {_fit(lever)}: {lever.why_not}"
     return text + (f"; {lever.risk}" if lever.risk else "")

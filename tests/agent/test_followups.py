@@ -464,6 +464,12 @@ def test_a_setting_that_the_operator_tuned_is_left_as_it_is(talk: tuple[Settings
 
 def test_numbers_that_an_answer_does_not_take_up_leave_the_question_open(tmp_path: Path) -> None:
     made = sglscout(tmp_path, "demo", "story", "--json").document
+    pasted = tmp_path / "paste.log"
+    refused = "ValueError: Not enough host memory available. Requesting 40.00 GB but only have 44.87 GB free."
+    pasted.write_text(f"python -m sglang.launch_server --enable-hierarchical-cache --hicache-size 40\n{refused}\n")
+    told = sglscout(tmp_path, "diagnose", "it dies", "--bundle", str(pasted), "--sglang-version", "0.4.9", "--json")
+    open_ = sglscout(tmp_path, "resume", told.document["id"], "ratio 2 instead of size")
+    assert (open_.exit, "That cannot be worked out yet" in open_.out) == (3, True)
     for question in ("would 64 be better than 48", "what is the p99 TTFT right now"):
         assert sglscout(tmp_path, "resume", made["id"], question).exit == 3
     assert sglscout(tmp_path, "resume", made["id"].removeprefix("ses_")[:12], "how sure are you").exit == 0

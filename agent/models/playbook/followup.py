@@ -61,16 +61,18 @@ def next_reply(request: Request) -> Reply:
     case = request.case
     brought = _brought(request)
     if brought is not None:
-        return _reply(_resting(brought, case))
+        return _reply(brought if brought.startswith(NOT_YET) else _resting(brought, case), case)
     answer = answered(case, case.follow_up)
     if isinstance(answer, Ask):
         call = Call(id=_call_id(case, answer.tool), name=answer.tool, arguments=json.dumps(answer.arguments))
         return Reply(calls=(call,), finish="calls")
-    return _reply(answer) if answer else Reply(text=_cannot(case), finish="unanswered")
+    return _reply(answer, case)
 
 
-def _reply(text: str) -> Reply:
-    """An answer; where it tells no more than what is missing for one, it is none."""
+def _reply(text: str, case: Case) -> Reply:
+    """An answer; where nothing holds of it, or it tells no more than what is missing for one, it is none."""
+    if not text:
+        return Reply(text=_cannot(case), finish="unanswered")
     told = text.startswith((NOT_YET, NOT_TOLD))
     return Reply(text=text, finish="unanswered") if told else Reply(text=text)
 

@@ -98,7 +98,7 @@ def on_effects() -> Rows:
     other += r"|big\w*|long\w*|larg\w*|what if|set|less|more|change|only)\b"
     yield effects.context_length, window, unless("how long", other)
     yield effects.longest_answers, r"max.?(?:new.?|completion.?|output.?)?tokens", unless(r"\d+k?|what is|where", ".")
-    out = r"run\w* out|out of memory|\boom\b|full\b|exhaust\w*|enough"
+    out = r"run\w* out|out of memory|\boom\b|full\b|exhaust\w*|enough|crash\w*|\bdies?\b"
     yield effects.host_memory, r"\b(?:host|system|cpu|main)\b.*\b(?:ram|memory)\b|\bram\b", out
     yield (
         effects.out_of_memory,

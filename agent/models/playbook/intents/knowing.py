@@ -112,7 +112,7 @@ def on_facts() -> Rows:
     """Single values by what people call them; a question for a judgement is none for a value."""
     for handler, pattern in _values():
         yield handler, pattern, unless(JUDGED, ".")
-    yield recorded.cause, r"cause|summar|tl;?dr|in short|what is wrong|diagnos|problem|ticket|my boss|explain|limits"
+    yield recorded.cause, r"\bcause|summar|tl;?dr|in short|what is wrong|diagnos|problem|ticket|my boss|explain|limits"
     yield chosen.setting, unless("weights?", ".")
 
 
