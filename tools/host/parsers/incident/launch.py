@@ -17,6 +17,10 @@ _FLAG: Final = re.compile(
 )
 # A line of the server's own log: options in it are advice (`by explicitly setting --max-running-requests`), not typed.
 _LOGGED: Final = re.compile(r"(?:.{0,80}: )?\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
+# What a message without a time advises: `To raise it: increase --mamba-full-memory-ratio or --max-mamba-cache-size`.
+_ADVISED: Final = re.compile(
+    r"\bto [a-z]+ (?:it|this|them)\b.*\b(?:increase|decrease|raise|lower|reduce|set|use)\b", re.I
+)
 # A line that begins with an option, or with what stands before options: a variable, a role, a benchmark's name.
 _OPTIONS_ALONE: Final = re.compile(
     r"\s*(?:[-*] +)?[\"'`]?(?:(?:(?!error|warning|usage|options?|arguments?)[A-Za-z][\w ./-]{0,23}:|[A-Z][A-Z0-9_]+=\S*?,?|bench_\w+)\s+){0,3}--[A-Za-z][\w-]+(?![\w-])"
@@ -47,9 +51,10 @@ _SCALE: Final = {"k": 1, "m": 2, "g": 3, "t": 4}
 
 
 def _recommended(text: str, place: int) -> bool:
-    """Whether an option stands in a log line that starts nothing."""
+    """Whether an option stands in a line that starts nothing: one of the log, or one that says what to turn."""
     before = text[text.rfind("\n", 0, place) + 1 : place]
-    return _LOGGED.match(before) is not None and _LAUNCH.search(before) is None
+    advised = _LOGGED.match(before) or _ADVISED.search(before)
+    return advised is not None and _LAUNCH.search(before) is None
 
 
 def _options_alone(text: str) -> str:
