@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tools.source.catalogue import FlagCatalogue
 from tools.source.later import refused_later
@@ -20,6 +20,9 @@ from tools.source.words import worded
 
 if TYPE_CHECKING:
     from tools.source.source import Source
+
+FORMED: Final = "parsed_|normalized_|validated_|checked_"  # names for a value in its other form
+EMPTY: Final = ("[]", "{}", "list()", "dict()", "set()")  # what begins so is filled after it
 
 
 def broken(
@@ -63,7 +66,7 @@ def broken(
             said = worded(replace(rule, effect=_filled_in(rule, values)), catalogue)
             said += _by_path(architecture) if guessed and _asks_model(rule) else ""
             found.append(Problem("rule", "error", name, said, at=rule.at, quote=rule.quote))
-        elif rule.kind == "override" and not _settled(rule, values):
+        elif rule.kind == "override" and not _settled(rule, values, given):
             set_here = [dest for dest in rule.sets if dest in given]
             severity: Severity = "warning" if set_here else "note"
             name = _first_name(set(set_here) or set(rule.sets), catalogue)
@@ -147,22 +150,42 @@ def _certain(rule: Rule, left: set[str], values: dict[str, Any], rules: Sequence
     return {dest: value for dest, value in values.items() if dest not in unsure} if unsure else values
 
 
-def _settled(rule: Rule, values: dict[str, Any]) -> bool:
-    """Whether an override sets what is there already."""
-    return all(value == values.get(dest, UNKNOWN) for dest, value in _set_to(rule, values).items())
+def _settled(rule: Rule, values: dict[str, Any], given: set[str]) -> bool:
+    """Whether an override sets what is there already, or puts what is given into another form: a list into a set, names
+    into paths, `x = checked(x)`.
+    """
+    written = _written(rule)
+    for dest, value in _set_to(rule, values).items():
+        if value is UNKNOWN:
+            text = ast.unparse(written[dest]) if dest in written else ""
+            if dest not in given or not (text in EMPTY or re.search(rf"\b(?:{FORMED})?{dest}\b", text)):
+                return False
+        elif not _same(value, values.get(dest, UNKNOWN)):
+            return False
+    return True
 
 
-def _set_to(rule: Rule, values: dict[str, Any]) -> dict[str, Any]:
-    """What an override sets: `a = b, b = 1`, all of it at once; UNKNOWN where it is worked out as the server starts."""
-    found = dict.fromkeys(rule.sets, UNKNOWN)
+def _same(value: Any, held: Any) -> bool:
+    alike = isinstance(value, list | set | tuple) and isinstance(held, list | set | tuple)
+    return {*map(str, value)} == {*map(str, held)} if alike else bool(value == held)
+
+
+def _written(rule: Rule) -> dict[str, ast.expr]:
+    """What the code gives to each flag that an override sets: `a = b, b = 1`; empty where that cannot be read."""
     try:
         written = ast.parse(f"dict({rule.effect.partition('; says ')[0]})", mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return found
-    for each in written.keywords if isinstance(written, ast.Call) else ():
-        if each.arg in found:
-            value = value_of(ast.unparse(each.value), values, rule.terms)
-            found[each.arg] = UNKNOWN if value in ([], {}) else value  # what begins empty is filled after it
+        return {}
+    keywords = written.keywords if isinstance(written, ast.Call) else []
+    return {each.arg: each.value for each in keywords if each.arg in rule.sets}
+
+
+def _set_to(rule: Rule, values: dict[str, Any]) -> dict[str, Any]:
+    """What an override sets, all of it at once; UNKNOWN where it is worked out as the server starts."""
+    found = dict.fromkeys(rule.sets, UNKNOWN)
+    for dest, expression in _written(rule).items():
+        text = ast.unparse(expression)
+        found[dest] = UNKNOWN if text in EMPTY else value_of(text, values, rule.terms)
     return found
 
 

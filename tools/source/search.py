@@ -24,6 +24,8 @@ from typing import Any, Final
 from tools.source.errors import PatternError, SearchTimeout, SourceUnavailable
 
 SECONDS: Final = 20.0
+PRUNE: Final = "Prune it and fetch it again."
+NO_ROOM: Final = re.compile("No space left|quota|temporary directory|Read-only file system")
 LIMIT: Final = 100
 BYTES: Final = re.compile(r"\(\?[a-zA-Z]*-[a-zA-Z]*u.*\\x\{?[89a-fA-F][0-9a-fA-F]\}?", re.S)
 EVERYTHING: Final = 1_000_000
@@ -172,7 +174,9 @@ def result_of(reply: dict[str, Any]) -> SearchResult:
     if "refused" in reply:
         raise PatternError(_plain_refusal(reply["refused"]), _instead(reply["refused"]))
     if "failed" in reply:
-        raise SourceUnavailable(f"the tree could not be searched: {reply['failed']}.", "Prune it and fetch it again.")
+        room = NO_ROOM.search(reply["failed"])
+        hint = "Make room in the folder for temporary files, or name another in TMPDIR." if room else PRUNE
+        raise SourceUnavailable(f"the tree could not be searched: {reply['failed'].rstrip('.')}.", hint)
     hits = tuple(
         Hit(path, line, text, tuple(before), tuple(after)) for path, line, text, before, after in reply["hits"]
     )

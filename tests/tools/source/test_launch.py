@@ -512,3 +512,4 @@ def test_an_option_that_changes_nothing_is_said_to_be_idle(version: str, command
 def test_a_list_that_a_handler_empties_and_fills_again_is_not_taken_for_empty(version: str) -> None:
     found = check_command(f"{START} --lora-paths a=b --max-lora-rank 8", tree(version))
     assert not [each for each in found if each.severity == "error" and each.kind == "rule"]
+    assert "--lora-paths" not in {each.flag for each in found if each.kind == "override"}

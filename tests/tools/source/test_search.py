@@ -15,8 +15,8 @@ import pytest
 from tests.tools.source.queries import MULTILINE, QUERIES
 from tests.tools.source.trees import VERSIONS, cache, tree
 from tools.source import Source, obtain
-from tools.source.errors import PathError, PatternError, SearchTimeout
-from tools.source.search import LIMIT, WORKER, request_for
+from tools.source.errors import PathError, PatternError, SearchTimeout, SourceUnavailable
+from tools.source.search import LIMIT, WORKER, request_for, result_of
 
 EVERYTHING = 1_000_000
 
@@ -244,3 +244,17 @@ def test_a_citation_is_the_line_that_is_there() -> None:
 
 def test_the_cache_survives_between_runs() -> None:
     assert tree("0.5.9").root.is_relative_to(cache())
+
+
+@pytest.mark.parametrize(
+    ("failed", "hint"),
+    [
+        ("OSError: [Errno 28] No space left on device", "TMPDIR"),
+        ("FileNotFoundError: [Errno 2] No usable temporary directory found in ['/tmp']", "TMPDIR"),
+        ("OSError: the search engine does not find what is there", "Prune"),
+    ],
+)
+def test_a_search_without_room_for_temporary_files_says_where_to_make_it(failed: str, hint: str) -> None:
+    with pytest.raises(SourceUnavailable) as caught:
+        result_of({"failed": failed})
+    assert hint in caught.value.hint
