@@ -17,11 +17,11 @@ import yaml
 
 from tools.advice.command import Flag, Server, find, find_in
 from tools.advice.errors import LaunchUnreadable
-from tools.advice.forms import manifest, shell, systemd, yaml_text
+from tools.advice.forms import dockerfile, manifest, shell, systemd, yaml_text
 from tools.advice.mapped import Edit, Mapped, Word, apply
 from tools.entry_point import process_words
 
-Form = Literal["systemd", "quadlet", "docker", "compose", "kubernetes", "script", "shell", "config"]
+Form = Literal["systemd", "quadlet", "docker", "compose", "kubernetes", "dockerfile", "script", "shell", "config"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +108,10 @@ def parse_launch(
             return _kubernetes(text, name, path, sources)
         case "config":
             return _config(text, path, sources)
+        case "dockerfile":
+            server = find(dockerfile.command(text), bare_options=True)
+            environment = dockerfile.environment(text)
+            return _of(server, form, text, name=name, path=path, environment=environment, sources=sources)
         case "docker":
             return _docker(text, name, path, sources)
         case "script" | "shell":

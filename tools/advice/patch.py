@@ -334,6 +334,7 @@ _FILES = {
     "config": "config.yaml",
     "script": "launch.sh",
     "quadlet": "sglang.container",
+    "dockerfile": "Dockerfile",
 }
 
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from tools.advice.command import ENGINE_RUN
 from tools.advice.errors import LaunchUnreadable
+from tools.advice.forms import dockerfile
 from tools.advice.launch import Form, Launch, parse_launch
 from tools.advice.pasted import printed, typed
 from tools.entry_point import USAGE
@@ -85,6 +86,8 @@ def _form_of(text: str) -> Form:
         return "systemd"
     if text.lstrip().startswith(("[{", "[\n", "{")) and is_json(text):
         return "docker"
+    if dockerfile.holds(text):
+        return "dockerfile"
     if re.search(r"^services:", text, re.M):
         return "compose"
     if re.search(r"^\s*kind:", text, re.M) and "containers:" in text:

@@ -28,6 +28,9 @@ def steps(launch: Launch, text: str, path: str) -> tuple[tuple[str, ...], tuple[
             return _kubernetes_steps(launch, file, (keep, edit), back)
         case "docker":
             return _docker_steps(launch, text, name)
+        case "dockerfile":
+            again = "# build the image anew, and start the container from it"
+            return (keep, edit, again), (back, again)
         case "script" | "config":
             return (keep, edit, "# restart the server as you usually do"), (back, "# restart the server")
         case _:
