@@ -168,6 +168,9 @@ QUESTIONS = [
     ("was passiert bei 150 gleichzeitigen anfragen", ["150 running requests would hold 1.88"]),
     ("how sure are you and what would prove you wrong", ["certainty 0.97", "against it would speak", "retraction"]),
     ("which sglang am i on", ["0.5.9"]),
+    ("can 72 requests of 4k tokens run", ["requests of 4,000 tokens", "39 at once"]),
+    ("is 4 gib headroom enough", ["4.68 gib are free", "must stay"]),
+    ("use 200 GB for hicache", ["within 200 gb", "ratio is 2.2"]),
     ("what does new_token_ratio mean", ["keeps room for", "0.7 after idle"]),
     ("was bedeutet admission reserve", ["room in the pool"]),
     ("max-runing-requests?", ["--max-running-requests is meant", "is 48"]),
@@ -351,6 +354,7 @@ OF_OTHERS = {
         ("both fp8 and 96", ["would hold 2.33", "past it"]),
         ("am i about to oom if i raise mem fraction to 0.93?", ["0.93 does not fit", "4.68 gib now, -0.29 then"]),
         ("kv: raise mem fraction to .93", ["0.93 does not fit", "takes 4.98 gib more"]),
+        ("what if mem fraction goes down to 0.85 with ratio 2", ["--mem-fraction-static 0.85", "--hicache-ratio 2"]),
         ("would 0.86 be safer", ["--mem-fraction-static 0.86 fits", "6.67 then", "0.82x"]),
         ("can i combine fp8 with hicache ratio 2", ["--hicache-ratio 2, --kv-cache-dtype fp8_e4m3 fits", "179.01 gb"]),
         ("dp attention 4 - how many requests then", ["--dp-size 4 fits", "48 requests of the length seen", "2.59x"]),
@@ -470,7 +474,7 @@ def test_numbers_that_an_answer_does_not_take_up_leave_the_question_open(tmp_pat
     told = sglscout(tmp_path, "diagnose", "it dies", "--bundle", str(pasted), "--sglang-version", "0.4.9", "--json")
     open_ = sglscout(tmp_path, "resume", told.document["id"], "ratio 2 instead of size")
     assert (open_.exit, "That cannot be worked out yet" in open_.out) == (3, True)
-    for question in ("would 64 be better than 48", "what is the p99 TTFT right now"):
+    for question in ("35 requests timed out, why", "would 64 be better than 48", "what is the p99 TTFT right now"):
         assert sglscout(tmp_path, "resume", made["id"], question).exit == 3
     assert sglscout(tmp_path, "resume", made["id"].removeprefix("ses_")[:12], "how sure are you").exit == 0
 

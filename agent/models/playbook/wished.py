@@ -18,7 +18,7 @@ from agent.models.playbook.answer import cited
 from agent.models.playbook.asked import Answer, Ask
 from agent.models.playbook.chosen import in_force
 from agent.models.playbook.operating import looks, sources
-from agent.views.words import FLAG, amount, change_told
+from agent.views.words import BRACKETED, FLAG, amount, change_told
 from tools import capacity
 from tools.spoken import HICACHE
 
@@ -81,6 +81,8 @@ _NUMBER: Final = re.compile(
     r"(?![\w.:]*\w|:\d)(?! ?(?:am|pm|o'clock|minutes?|seconds?|hours?|days?|times|ranks?|gpus?|cards?)\b)"
 )
 _NOT_WANTED: Final = re.compile(r"\b(?:no|not|without|instead of) \S+")
+_ITS_OWN: Final = re.compile(r"\W*(?:(?:of|to|at|is)\W+)?\d")  # a word with a number behind it has its own
+_LENGTH: Final = re.compile(r"\d+k\b|\d ?-?tokens?\b")
 _GB: Final = re.compile(r" ?(?:gi?b)\b")
 _DTYPE: Final = re.compile(r"\b(?:fp8_?(?:e4m3|e5m2)|fp8|e4m3|e5m2|fp4(?:_e2m1)?|bf16|bfloat16)\b")
 _HICACHE: Final = re.compile(r"hi-?cache|hierarchical|\bratio\b")
@@ -157,6 +159,8 @@ def _nearest(text: str, number: re.Match[str], value: float) -> _Option | None:
                 continue
             if option.only_after and not after:
                 continue
+            if after and not option.only_after and _ITS_OWN.match(text, called.end()):
+                continue
             far = 2 * words + after - (len(called[0]) > 12)
             if best is None or far < best[0]:
                 best = far, option
@@ -192,7 +196,7 @@ def taken_up(case: Case, text: str, answer: Answer) -> bool:
         shares = {value for number in _NUMBER.finditer(text) if 0 < (value := _value(number)) < 1}
         alone = answer.arguments.get("value") is None
         return answer.tool != "calculate" or (shares <= said and (meant <= said or not alone))
-    said = _floats(answer) | _shown(case)
+    said = _floats(BRACKETED.sub("", answer)) | _shown(case)
     said |= {float(math.floor(each)) for each in said} | {float(round(each)) for each in said}
     told = (_value(number) for number in _NUMBER.finditer(text))
     return all(value in said for value in told if value >= FEWEST or not value.is_integer())
@@ -235,6 +239,8 @@ def valued(case: Case, found: re.Match[str]) -> Answer:
     settings |= {DTYPE: dtype} if dtype else {}
     if settings.keys() <= {*_SUMMED, SLOTS, RATIO, SIZE} and (len(settings) > 1 or settings.keys() <= _SUMMED):
         return _summed(case, settings) or _held_against(case, text, wanted)
+    if settings.keys() == {SLOTS} and _LENGTH.search(text):
+        return ""  # how long they are is what counts
     if settings.keys() == {SLOTS}:
         changed = _changed(case)
         return Ask("calculate", {"what": "running_requests", "value": wanted[SLOTS], "settings": changed})

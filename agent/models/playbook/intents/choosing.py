@@ -28,10 +28,9 @@ OPTION_WORDS: Final = (
 
 def on_values() -> Rows:
     """A setting with a value beside it; what is asked of a restart, a reason or the way back is none."""
-    other = (
-        r"why(?! (?:not|no|don't|can't|isn't)\b)|re-?start\w*|reboot|undo|revert|roll.?back|how long|down|since when"
-    )
+    other = r"why(?! (?:not|no|don't|can't|isn't)\b)|re-?start\w*|reboot|undo|revert|roll.?back|how long|since when"
     other += (
+        r"|down(?! to)"
         r"|max.?(?:new.?|completion.?|output.?)?tokens|kill|abort|cancel|command|see|log|line|seen|told"
         r"|wait\w*|queued"
     )
@@ -105,6 +104,7 @@ def on_effects() -> Rows:
         unless(EVER, r"\boom\b|out of memory|runs? out of"),
         r"\b(?:will|would|can|could|after|not|it|if)\b",
     )
+    yield effects.out_of_memory, r"headroom", r"\bgi?b\b|\bgpu|memory|enough"
     yield effects.graphs, r"\bgraphs?\b", r"memory|vram|cost|need|more|take|cover|size|captur|batch"
     of_a_gpu = unless("how much|what|where", r"\b(?:gpu|card)\b.*memory|\bvram\b")
     yield effects.out_of_memory, of_a_gpu, r"\b(?:cost|take|need|use|eat)s?\b"
@@ -124,7 +124,7 @@ def with_numbers() -> Rows:
     ram = r"\bram\b|\b(?:host|box|machine)\b|(?:system|main|cpu) memory|hi-?cache|off-?load"
     others = r"\b(?:keep|kept|leave|left over|need\w*|reserve\w*|others?|else|rest|free|minus|less|also|too)\b"
     kept = r"\b(?:keep|kept|leave|left over|needs?|reserved?|others?)\b"
-    given = r"what if|\b(?:if|can|could|only|just|give|spare|most|max\w*|enough)\b"
+    given = r"what if|\b(?:if|can|could|only|just|give|spare|most|max\w*|enough|use|take|allow)\b"
     measured = "why|how much|how many|gpus?|cards?|vram|where|requests?"
     yield asked.ram("ram_for_others"), unless("why|how much|gpus?|cards?|vram", gb), rf"{ram}|\bratio\b", kept
     yield asked.ram("ram_for_hicache"), gb, r"\bratio\b"
