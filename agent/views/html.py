@@ -33,7 +33,7 @@ a { color: var(--link); } p { margin: .5rem 0; max-width: 48rem; } li { margin: 
 caption { text-align: left; color: var(--dim); font-size: .85rem; padding-bottom: .2rem; }
 th, td { text-align: left; vertical-align: top; padding: .3rem .6rem .3rem 0; border-bottom: 1px solid var(--rule);
   min-width: 4.5rem; overflow-wrap: break-word; }
-td[data-column="time"] { white-space: nowrap; } td[data-column="latency"] { min-width: 9rem; }
+td[data-column="time"] { white-space: nowrap; }
 th { color: var(--dim); font-weight: 600; } td:last-child { min-width: 9rem; }
 pre { margin: .5rem 0; padding: .6rem; background: var(--code); border: 1px solid var(--rule); white-space: pre-wrap;
   font-size: .82rem; overflow-wrap: anywhere; }
@@ -64,7 +64,8 @@ svg .line.c { stroke: var(--c); } svg .axis { stroke: var(--rule); } svg .mark {
   border-bottom: 1px solid var(--rule); } .scroll td { display: block; border: 0; padding: .05rem 0; }
   .scroll td::before { content: attr(data-column) ": "; color: var(--dim); font-size: .85em; }
   .scroll td.empty { display: none; } .scroll tbody, .scroll table, .scroll caption { display: block; } }
-@media print { body { max-width: none; padding: 0; font-size: .85rem; } pre, figure, tr { break-inside: avoid; }
+@media print { body { max-width: none; padding: 0; font-size: .85rem; } pre, figure, tr, .quotes p {
+  break-inside: avoid; }
   h2, h3 { break-after: avoid; } a { color: inherit; text-decoration: none; } .scroll { overflow: visible; } }
 """
 
