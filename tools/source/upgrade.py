@@ -209,7 +209,7 @@ def for_command(
     found = check(after, new.catalogue, new.rules, None, new.source, architecture)
     earlier = _possible(before, old)
     problems = [
-        _informed(each, upgrade)
+        _informed(each, upgrade, new.catalogue)
         for each in found
         if each.severity == "error" or (_same(each) not in known and not _happened(each, new, earlier))
         if each.kind != "unseen"  # what cannot be judged from here has not changed
@@ -260,20 +260,28 @@ def _said(change: Change, upgrade: Upgrade) -> str:
     return f"not given: its default was {before!r} in {upgrade.before} and is {after!r} in {upgrade.after}"
 
 
-def _informed(problem: Problem, upgrade: Upgrade) -> Problem:
+def _informed(problem: Problem, upgrade: Upgrade, new: FlagCatalogue) -> Problem:
     """A flag that is unknown in the newer version, said with what became of it."""
     if problem.kind not in ("unknown", "ambiguous"):
         return problem
+    last = elsewhere(problem.flag)
+    advised = f"; {last[0]} said: {' '.join((last[1].deprecated or '').split())[:200]}" if last else ""
     renamed = next((change for change in upgrade.renamed if change.flag == problem.flag), None)
+    if renamed is not None and last is not None and last[1].deprecated:
+        now = new.find(str(renamed.after))
+        if now is not None and now.takes_value and not last[1].takes_value:  # a switch that became a value of another
+            said = f"{problem.flag} is gone in {upgrade.after}: {renamed.after} takes its place{advised}"
+            whole = re.search(rf"{renamed.after}=\w+", advised)
+            instead = whole[0] if whole is not None else str(renamed.after)
+            return Problem("unknown", "error", problem.flag, said, instead, renamed.at)
     if renamed is not None:
         said = f"{problem.flag} is called {renamed.after} in {upgrade.after}"
         return Problem("unknown", "error", problem.flag, said, str(renamed.after), renamed.at)
     removed = next((flag for flag in upgrade.removed if problem.flag in flag.names), None)
     if removed is not None:
         said = f"{problem.flag} is gone in {upgrade.after}: the server will not start with it"
-        last = elsewhere(problem.flag)
         if last is not None and last[1].deprecated:
-            said += f"; {last[0]} said: {' '.join(last[1].deprecated.split())[:200]}"
+            said += advised
         return Problem("unknown", "error", problem.flag, said, problem.instead if last is not None else "")
     return problem
 

@@ -513,3 +513,9 @@ def test_a_list_that_a_handler_empties_and_fills_again_is_not_taken_for_empty(ve
     found = check_command(f"{START} --lora-paths a=b --max-lora-rank 8", tree(version))
     assert not [each for each in found if each.severity == "error" and each.kind == "rule"]
     assert "--lora-paths" not in {each.flag for each in found if each.kind == "override"}
+
+
+def test_a_switch_that_became_a_value_of_another_option_is_told_with_that_value() -> None:
+    (said,) = [each for each in moved(f"{START} --disable-piecewise-cuda-graph", "0.5.16", "0.5.23") if each.at]
+    assert said.instead == "--cuda-graph-backend-prefill=disabled"
+    assert "--cuda-graph-backend-prefill takes its place; 0.5.16 said: " in said.message
