@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 from agent.case import COMPLAINT, Case
-from tools.diagnosis.failed import OTHER_ENGINE, Failed, failed
 from tools.host.framing import DISCOVERY
 from tools.host.look import slots_of
+from tools.other_engines import log_of_another
 from transcripts.facts import Fact, Facts
 from transcripts.vocabulary import HOST
 
@@ -23,15 +23,9 @@ def sglang_found(case: Case) -> bool:
     """Whether any fact is of a server, or names one, and the log is no other engine's; true before any look."""
     if all(item.probe == COMPLAINT for item in case.evidence.values()):
         return True
-    if other_engine(case) is not None:
+    if log_of_another(case.facts) is not None:
         return False
     return any(_tells_of_a_server(fact, case) for fact in case.facts)
-
-
-def other_engine(case: Case) -> Failed | None:
-    """The line by which the log is another engine's, where it is."""
-    found = failed(case.facts)
-    return found if found is not None and found.kind == OTHER_ENGINE else None
 
 
 def _tells_of_a_server(fact: Fact, case: Case) -> bool:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from agent.case import Case
-from agent.found import other_engine, sglang_found
+from agent.found import sglang_found
 from agent.views.words import plainly
 from tools import diagnosis
+from tools.diagnosis.failed import failed
+from tools.other_engines import log_of_another
 from transcripts.parts import HypothesisRow, ReasonRow
 from transcripts.records import Weighed
 
@@ -16,7 +18,7 @@ def weighed(case: Case) -> Weighed:
     """The ranking of hypotheses by the facts of now, and the verdict: none where no server was found."""
     assessment = diagnosis.weigh(case.facts)
     if not sglang_found(case):  # what the operator said is no lead where there is no server
-        other = other_engine(case)
+        other = failed(case.facts) if log_of_another(case.facts) is not None else None
         why = NOTHING_THERE if other is None else other.means
         missing, unchecked = (assessment.missing, assessment.not_checked) if other is None else ((), ())
         assessment = diagnosis.Assessment("abstain", "", 0.0, (), missing, unchecked, (), why)

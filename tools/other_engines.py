@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from transcripts.facts import Fact, Facts
+
 
 class Foreign(NamedTuple):
     """An option of another engine; `instead` is empty where SGLang needs none or has none.
@@ -23,6 +25,7 @@ class Foreign(NamedTuple):
 
 
 VALUE_DIFFERS: Final = "other"
+OTHER_ENGINE: Final = "other_engine"  # the kind of failure that a line of another engine's log is
 VLLM: Final = "vLLM"
 TGI: Final = "TGI"
 TRTLLM: Final = "TensorRT-LLM"
@@ -51,6 +54,14 @@ def engine_of(words: Sequence[str]) -> tuple[str, int] | None:
             if tuple(names[at : at + len(start)]) == start:
                 return engine, at + len(start)
     return None
+
+
+def log_of_another(facts: Facts) -> Fact | None:
+    """The first line by which the log is another engine's; None where SGLang runs or its start stands there too."""
+    if facts.text("running") == "True" or "server_arg" in facts:
+        return None
+    lines = (fact for fact in facts.all("failure") if fact.grade == "observed" and fact.scope == OTHER_ENGINE)
+    return next(lines, None)
 
 
 FOREIGN: Final[dict[str, Foreign]] = {

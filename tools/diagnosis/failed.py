@@ -10,10 +10,11 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from tools.other_engines import OTHER_ENGINE, log_of_another
 from transcripts.facts import Facts
 
 _MEANT: Final[dict[str, tuple[str, str]]] = {
-    "other_engine": (
+    OTHER_ENGINE: (
         "this is the log of another engine and not SGLang's, so that nothing known of SGLang applies to it",
         (
             "give the log of the SGLang server; `sglscout check` of the other engine's options behind "
@@ -161,7 +162,6 @@ _MEANT: Final[dict[str, tuple[str, str]]] = {
 MACHINE: Final = frozenset(
     ("gpu_error", "fabric_not_ready", "driver_not_visible", "driver_too_old", "gpu_not_there", "gpu_too_old")
 )
-OTHER_ENGINE: Final = "other_engine"
 # What one line settles: the server cannot go on before that is put right, whatever else stands in the log.
 _CERTAIN: Final = MACHINE | {
     "builds_do_not_match",
@@ -199,7 +199,7 @@ def failed(facts: Facts) -> Failed | None:
     if facts.text("running") == "True":
         return None
     lines = {fact.scope: fact for fact in reversed(facts.all("failure")) if fact.grade == "observed"}
-    if "server_arg" in facts:  # SGLang's own start stands in the log, whatever else does
+    if log_of_another(facts) is None:
         lines.pop(OTHER_ENGINE, None)
     for kind, (means, do) in _MEANT.items():
         if kind in lines:
