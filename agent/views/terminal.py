@@ -369,7 +369,6 @@ def _next(document: Json, width: int, _whole: bool) -> list[Line]:
     told = [("ask more", ids["ask"]), ("write up", ids["writeup"])]
     told += [("verify", ids["verify"])] if ids["verify"] else []
     vain = {task["id"] for task in document["tasks"] if _in_vain(task)}
-    tasks = zip(ids["tasks"], ids["resume_task"], strict=True)
-    told += [("one task", command) for identity, command in tasks if identity not in vain]
+    told += [("one task", 'sglscout resume ID "…"  (each by its id)')] if set(ids["tasks"]) - vain else []
     lines = [Line(f"  {name:<9} {command}") for name, command in told]
     return _titled(f"Go on with session {ids['session']}", lines)
