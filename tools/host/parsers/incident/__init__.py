@@ -87,6 +87,8 @@ def parse_text(evidence: Evidence) -> tuple[Fact, ...]:
             tuned.read(page, evidence.text, said)
         symptoms.read(page, _without_load(evidence.text), said)
         launch.read(page, evidence.text, options=pasted)
+    if prose:
+        box.read_version(page, lines)
     if pasted and prose:
         box.read(page, lines)
         former.read(page, lines)

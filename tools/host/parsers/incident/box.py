@@ -16,6 +16,20 @@ _NOTE: Final = re.compile(
     re.I,
 )
 _VERSION: Final = re.compile(r"(?<![\d.])v?(\d+\.\d+\.\d+(?:\.?post\d+|rc\d+)?)(?![\w.]*\d)")
+# The version that a sentence has the server run, and what makes of it another: one that was, one that is asked about.
+_RUNS: Final = re.compile(
+    r"\bsglang(?:[ -]?(?:version|release|image|build))?[ :@-]{1,2}(?:is )?"
+    r"v?(?P<after>0\.\d+\.\d+(?:\.?post\d+|rc\d+)?)(?![\w.]*\d)"
+    r"|\bv?(?P<before>0\.\d+\.\d+(?:\.?post\d+|rc\d+)?) of sglang\b",
+    re.I,
+)
+_NOT_NOW: Final = re.compile(
+    r"\b(?:upgrad|downgrad|updat|migrat|mov(?:e|ing)|switch|roll(?:ed|ing)? ?back|fix(?:ed|es)?\b|before\b|earlier"
+    r"|former|previous|used to|since\b|until\b|older|newer|was\b|were\b|worked|works in|went|should|would|could|can\b"
+    r"|if\b|instead|compar|need|requir|at least|plan)",
+    re.I,
+)
+_ARRIVED: Final = re.compile(r"\b(?:upgraded|updated|moved|migrated|switched|went|after|since)\b.{0,40}? to $", re.I)
 _COUNT: Final = re.compile(r"\b(\d+) ?[x×*] ?(?=[A-Z\d])", re.I)
 _UNSAID: Final = re.compile(r"(?:not (?:stated|known|given|said)|unknown|unspecified|n/?a|none|tbd|-+|\?+)\W*", re.I)
 # Names of GPUs as sentences have them, with how many: `four L40S`, `8x H200`, `2 RTX 4090`, `a single MI300X`.
@@ -68,6 +82,23 @@ def read(page: Page, lines: Sequence[str]) -> None:
                 page.add("version", version.group(1), number)
         else:
             _gpus(page, value, number)
+
+
+def read_version(page: Page, lines: Sequence[str]) -> None:
+    """The one version that sentences say runs, as a claim; none of two, or of one that was or might be."""
+    short = [(number, line) for number, line in enumerate(lines, 1) if len(line) <= 1000]
+    sentences = [(number, part) for number, line in short for part in re.split(r"(?<=[.;!?])\s+", line)]
+    named = [(number, part, found) for number, part in sentences if (found := _RUNS.search(part))]
+    versions = {found["after"] or found["before"] for _, _, found in named}
+    if len(versions) == 1 and all(_now(part, found) for _, part, found in named):
+        page.add("version", versions.pop(), named[0][0], grade="claimed")
+
+
+def _now(sentence: str, found: re.Match[str]) -> bool:
+    """Whether a sentence has its version run: nothing else is compared with it, or it is where one has come to."""
+    if _ARRIVED.search(sentence[: found.start()]):
+        return True
+    return len(set(_VERSION.findall(sentence))) == 1 and _NOT_NOW.search(sentence) is None
 
 
 def read_prose(page: Page, lines: Sequence[str], grade: Grade) -> None:

@@ -47,6 +47,31 @@ def test_a_sentence_names_the_card_where_it_names_one(sentence: str, name: str, 
 
 
 @pytest.mark.parametrize(
+    ("sentence", "version"),
+    [
+        ("we run SGLang 0.5.16 on 8 x H100, slow at night", "0.5.16"),
+        ("sglang v0.5.16, 8x H200. It was fine before.", "0.5.16"),
+        ("sglang 0.5.14 gpu 8x B300 (TP8), 3 TB host RAM", "0.5.14"),
+        ("version 0.5.9 of sglang hangs", "0.5.9"),
+        ("SGLang version is 0.5.10.post1", "0.5.10.post1"),
+        ("after the upgrade to SGLang 0.5.16 it is slower", "0.5.16"),
+        ("we upgraded from 0.5.9 to sglang 0.5.16 on Monday", "0.5.16"),
+        ("we upgraded sglang 0.5.9 to 0.5.16 on Monday", ""),
+        ("sglang 0.5.9 was fine", ""),
+        ("should we go to sglang 0.5.23?", ""),
+        ("is that fixed in sglang 0.5.23?", ""),
+        ("sglang 0.5.9 here, sglang 0.5.16 on the other box", ""),
+        ("vllm 0.9.1 does 80 requests", ""),
+    ],
+)
+@pytest.mark.parametrize("probe", ["complaint", "pasted"])
+def test_a_sentence_names_the_version_that_runs(sentence: str, version: str, probe: str) -> None:
+    facts = read(sentence, probe)
+    assert facts.text("version") == version
+    assert {fact.grade for fact in facts.all("version")} <= {"claimed"}
+
+
+@pytest.mark.parametrize(
     "denied",
     [
         "no OOM so far",
