@@ -176,6 +176,10 @@ LOAD: Final = {
     "queued_share": ("fraction", "share of decode lines with a queue"),
     "tokens_per_request": ("tokens", "median of #token / #running-req over decode lines"),
     "tokens_per_request_p95": ("tokens", "95th percentile of the same"),
+    "decode_rate_across_prefill": (
+        "fraction",
+        "median of a decode line's rate over that of the line before, where prefill ran between the two",
+    ),
     "cached_share": (
         "fraction",
         "cached / (cached + new) over prefill lines; scope first, middle, last: of that third of the window",

@@ -12,6 +12,9 @@ from tools.diagnosis.view import View, as_number
 Forbidden = tuple[Do, str, str]
 
 FRACTION = "--mem-fraction-static"
+_CAP = "--max-total-tokens"
+_LARGEST_PAGE = 256  # tokens; a pool ends at a page
+_FULL = 0.99
 _CEILING = 0.96  # above it nothing is left for graphs and activations on any card that was measured
 _FLOOR = 0.3
 _HEADROOM_GIB = 1.0  # added to what an allocation lacked, so that the next one of its size also fits
@@ -131,6 +134,20 @@ def raise_fraction(view: View, why: str, up: float = 0.03) -> Proposal:
     if to <= base:
         to = round(base + 0.005, 3)
     return Proposal("flag", "raise", FRACTION, now, to, "fraction", why, view.flag_sources(FRACTION))
+
+
+def cap_lifted(view: View) -> list[Proposal]:
+    """The typed cap on the pool taken off, where the pool ends at it: no other lever makes it larger meanwhile.
+
+    The pool's size is what was printed, else what decode lines come to: tokens over usage.
+    """
+    cap, pool = view.value(_CAP) if view.typed(_CAP) else None, view.number("kv_pool", "")
+    each, running, usage = view.number("tokens_per_request"), view.number("running_max"), view.number("usage_max", "")
+    if pool is None and each and running == 1 and usage and usage >= _FULL:
+        pool = each / usage
+    if not cap or not pool or not cap - _LARGEST_PAGE < pool <= cap:
+        return []
+    return [step(view, "remove", _CAP, None, f"it ends the pool at {pool:,.0f} tokens", unit="tokens")]
 
 
 def smaller_kv(view: View) -> str:

@@ -10,11 +10,12 @@ import re
 from dataclasses import replace
 
 from tools.diagnosis.changes import step, upgrade
-from tools.diagnosis.model import Proposal
+from tools.diagnosis.model import Proposal, Scalar
 from tools.diagnosis.view import SPELLINGS, View, as_number
 from tools.other_engines import FOREIGN, VALUE_DIFFERS
 
-# SGLang's own renames: old name, (version from which the new one holds, new names with values; None keeps the value).
+# SGLang's own renames: old name, (version from which the new one holds, new names with values; None keeps the value,
+# `=--option` is what another option has).
 RENAMED: dict[str, tuple[tuple[int, ...], tuple[tuple[str, str | None], ...]]] = {
     "--disable-cuda-graph": (
         (0, 5, 13),
@@ -25,7 +26,7 @@ RENAMED: dict[str, tuple[tuple[int, ...], tuple[tuple[str, str | None], ...]]] =
     "--cuda-graph-max-bs": ((0, 5, 16), (("--cuda-graph-max-bs-decode", None),)),
     "--cuda-graph-bs": ((0, 5, 16), (("--cuda-graph-bs-decode", None),)),
     "--mamba-scheduler-strategy": ((0, 5, 16), (("--mamba-radix-cache-strategy", None),)),
-    "--enable-ep-moe": ((0, 5, 0), (("--ep-size", None),)),
+    "--enable-ep-moe": ((0, 5, 0), (("--ep-size", "=--tp-size"),)),
     "--enable-deepep-moe": ((0, 5, 0), (("--moe-a2a-backend", "deepep"),)),
     "--enable-flashinfer-cutlass-moe": ((0, 5, 0), (("--moe-runner-backend", "flashinfer_cutlass"),)),
     "--enable-triton-kernel-moe": ((0, 5, 0), (("--moe-runner-backend", "triton_kernel"),)),
@@ -60,7 +61,7 @@ def changes_for_rejected(view: View) -> tuple[Proposal, ...]:
 def _instead(view: View, name: str) -> list[Proposal]:
     nearest = view.facts.text("flag_nearest", name)
     value = view.typed(name)
-    kept = as_number(value) if as_number(value) is not None else (value or True)
+    kept: Scalar = number if (number := as_number(value)) is not None else (value or True)
     if name in FOREIGN:
         engine, other, why, given = FOREIGN[name]
         gone = step(view, "remove", name, None, f"it belongs to {engine}{f'; {why}' if why else ''}")
@@ -74,7 +75,7 @@ def _instead(view: View, name: str) -> list[Proposal]:
         return [new, replace(step(view, "remove", name, None, "this version does not know it"), flag=name)]
     if name in RENAMED and not view.before(*RENAMED[name][0]):
         return [
-            replace(step(view, "set", new, kept if to is None else to, f"the new name of {name}"), from_=None)
+            replace(step(view, "set", new, _renamed_value(view, to, kept), f"the new name of {name}"), from_=None)
             for new, to in RENAMED[name][1]
         ] or [step(view, "remove", name, None, "it is gone")]
     meant = _meant(view, name)
@@ -96,6 +97,14 @@ def _instead(view: View, name: str) -> list[Proposal]:
             *([upgrade(f"or a version that has {name}: {later}")] if later else []),
         ]
     return []
+
+
+def _renamed_value(view: View, to: str | None, kept: Scalar) -> Scalar:
+    if to is None or not to.startswith("="):
+        return kept if to is None else to
+    other = to.removeprefix("=")
+    value = view.setting(other)
+    return as_number(value) or value or f"what {other} has"
 
 
 def _meant(view: View, name: str) -> str:

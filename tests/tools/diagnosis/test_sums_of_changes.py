@@ -70,7 +70,7 @@ def test_a_switch_that_turns_graphs_off_is_what_goes(launch: str, settings: str,
 @pytest.mark.parametrize(
     "line",
     [
-        "RuntimeError: CUDA error: an illegal memory access was encountered",
+        'CUDA error: an illegal memory access was encountered\n  File "/s/flashinfer.py", line 8, in forward_extend',
         "ValueError: token_to_kv_pool_allocator memory leak detected! available_size=9, self.max_total_num_tokens=10",
     ],
 )
@@ -79,6 +79,13 @@ def test_a_later_version_corrects_only_what_is_of_a_known_one(line: str) -> None
     assert (unknown["kind"], unknown["changes"]) == ("abstain", [])
     known = assess({"complaint": "it crashed", "evidence": [line], "sglang_version": "0.5.6"})
     assert (known["label"], known["changes"][0]["do"]) == ("version.bug_fixed_upstream", "upgrade")
+
+
+def test_a_bare_read_of_forbidden_memory_names_no_cause() -> None:
+    line = "RuntimeError: CUDA error: an illegal memory access was encountered"
+    verdict = assess({"complaint": line, "evidence": [line], "sglang_version": "0.5.9"})
+    assert (verdict["kind"], verdict["changes"]) == ("abstain", [])
+    assert any("Xid" in one for one in verdict["missing"])
 
 
 POD = """    Last State:     Terminated

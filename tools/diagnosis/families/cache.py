@@ -12,7 +12,11 @@ from tools.diagnosis.view import View
 
 # The chunks of one long prompt find nothing by nature: that is no miss.
 _ONE_PROMPT = both(above("pending_tokens_p50", 1), below("cached_share", 0.0))
-_MISSES = either(symptom("forgets_conversations", "hit_rate_low"), both(below("cached_share", 0.2), lacks(_ONE_PROMPT)))
+_SEVERAL_BATCHES = either(above("prefill_lines", 2), symptom("hit_rate_fell", "identical_prompt"))
+_MISSES = either(
+    symptom("forgets_conversations", "hit_rate_low"),
+    both(below("cached_share", 0.2), _SEVERAL_BATCHES, lacks(_ONE_PROMPT)),
+)
 _HITS_FALL = fell("hit_share", 0.6)
 _FEW_STATES = both(lacks(above("usage_max", 0.5, "state")), lacks(above("usage_max", 0.9, "")))
 # A model with recurrent state also shows by what its operator typed; every server resolves a default of these.

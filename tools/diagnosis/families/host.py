@@ -59,13 +59,15 @@ def _shm(_view: View) -> Actions:
 def _limit(view: View) -> Actions:
     smaller = [less_host(view, "or make it fit the container's limit")] if view.hierarchical else []
     why = "the container's own limit is what kills it (resources.limits.memory of a pod)"
-    room = "what all ranks take with a tenth to spare"
+    limit = view.number("cgroup_limit_bytes")
+    now = f"{limit / (1 << 30):.0f}g" if limit else None
+    room = f"{'more than ' + now + ': ' if now else ''}what all ranks take with a tenth to spare"
     each, ranks = view.value("--hicache-size") or view.number("host_pool_gb"), ranks_with_pools(view)
     if view.hierarchical and each:
         why = f"{why}; {ranks:g} x {each:g} GB of host pools = {ranks * each:.0f} GB, beside what the server takes"
         room = f"more than {ranks * each * 1.1:.0f}g"
     return plan(
-        Proposal("container", "raise", "--memory", None, room, "", why),
+        Proposal("container", "raise", "--memory", now, room, "", why),
         *smaller,
         never=NOT_MEMORY,
         alternatives=(("a smaller host pool", "when the limit must stay"),),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tools.diagnosis.changes import (
     HICACHE_FOR_RUNNING,
+    cap_lifted,
     fewer_running,
     plan,
     raise_fraction,
@@ -119,8 +120,9 @@ def _last_one(view: View) -> Actions:
 def _room_for_one(view: View) -> Actions:
     """Nothing else runs: only a larger pool, or a shorter promise, changes what happens to it."""
     pool, context = view.number("kv_pool", ""), view.number("context_len") or view.value("--context-length")
-    changes = [raise_fraction(view, "a request that runs alone needs a larger pool, nothing else")]
-    if not view.setting("--kv-cache-dtype").startswith(("fp8", "fp4", "nvfp4")):
+    capped = cap_lifted(view)
+    changes = capped or [raise_fraction(view, "a request that runs alone needs a larger pool, nothing else")]
+    if not capped and not view.setting("--kv-cache-dtype").startswith(("fp8", "fp4", "nvfp4")):
         to = smaller_kv(view)
         changes.append(step(view, "set", "--kv-cache-dtype", to, "about twice the tokens; check quality first"))
     if pool and context and pool < context:

@@ -13,7 +13,7 @@ from typing import Final
 
 from tools.host.parsers import server_args
 from tools.host.parsers.boot import Boot
-from tools.host.parsers.lines import Clock, Line, unwrap
+from tools.host.parsers.lines import Clock, Line, is_search, unwrap
 from tools.host.parsers.load import Load, Point
 from tools.host.parsers.page import Page
 from transcripts.facts import Fact
@@ -78,7 +78,7 @@ class Journal:
         if text.startswith("Prefill batch"):
             self._load.prefill(line)
             return
-        if _ACCESS in text:
+        if _ACCESS in text or is_search(text):
             return
         mark = _MARK.search(text, 0, _LONGEST)
         if mark is None:

@@ -46,6 +46,18 @@ def routine(raw: str) -> bool:
     return any(mark in raw for mark in _LOAD_LINES) or _ANSWERED.search(raw[-12:]) is not None
 
 
+# `grep -c "Retract" server.log -> 0`; one that tells a count found something.
+_SEARCH: Final = re.compile(
+    r"\W{0,4}(?:[\w.@:~/-]{1,64}[#$%] ?)?(?:sudo )?(?:z?[ef]?grep|rg|ag|ack|awk|sed) "
+    r"(?!.*(?:->|=>|[=:→]) ?[1-9]\d*\W*$)"
+)
+
+
+def is_search(raw: str) -> bool:
+    """Whether a line is a command that looks for messages: their words in it tell of no event."""
+    return _SEARCH.match(raw) is not None
+
+
 _QUOTED: Final = re.compile(r"^[ \t]*>(?:[ \t]*>)*(?: |\t|$)", re.M)
 
 

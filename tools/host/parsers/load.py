@@ -14,7 +14,15 @@ from datetime import UTC, datetime
 from typing import Final
 
 from tools.host.parsers.lines import Clock, Line
-from tools.host.parsers.load_statistics import Columns, plain, rank_value, write_decode, write_occupancy, write_prefill
+from tools.host.parsers.load_statistics import (
+    Columns,
+    plain,
+    rank_value,
+    write_decode,
+    write_interrupted,
+    write_occupancy,
+    write_prefill,
+)
 from tools.host.parsers.page import Page
 
 _NUMBER: Final = re.compile(r"-?\d{1,18}(?:\.\d{1,9})?")
@@ -151,6 +159,8 @@ class Load:
             write_occupancy(self.prefill_rows, page, limit)
         if len(self.prefill_rows):
             write_prefill(self.prefill_rows, page)
+        if len(self.decode_rows) > 1 and len(self.prefill_rows):
+            write_interrupted(self.decode_rows, self.prefill_rows, page)
         if self.retractions:
             self._write_retractions(page)
         self._write_window(page)

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import math
 from array import array
+from bisect import bisect_left
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final
 
 from tools.host.parsers.page import Page
@@ -19,6 +21,8 @@ _SOME: Final = 0.02
 _ENOUGH_FOR_THIRDS: Final = 9
 _NONE: Final = math.nan
 _HOUR_S: Final = 3600.0
+_USUAL_CHUNK: Final = 8192  # tokens of prefill between two decode lines
+_LEAST_RUNNING: Final = 4
 
 
 class Columns:
@@ -196,6 +200,37 @@ def write_prefill(rows: Columns, page: Page) -> None:
         if values:
             value, where = rank_value(values, 0.5)
             page.add(name, plain(value), where)
+
+
+def write_interrupted(decode: Columns, prefill: Columns, page: Page) -> None:
+    """What is left of a rank's decode rate where prefill ran between two of its decode lines: the median of such gaps.
+
+    A line's rate is what was generated since the line before over all that time (sglang 0.5.9
+    srt/observability/scheduler_metrics_mixin.py), so prefill in between lowers it. Counted are gaps with at least a
+    usual chunk of new tokens, and about as many requests running after it as before.
+    """
+    shares: list[tuple[float, int]] = []
+    for rank in sorted(set(decode.ranks)):
+        lines = [(decode["line"][row], row) for row in range(len(decode)) if decode.ranks[row] == rank]
+        read = [
+            (prefill["line"][row], prefill["new"][row]) for row in range(len(prefill)) if prefill.ranks[row] == rank
+        ]
+        ends, place = [line for line, _ in read], 0
+        sums = [0.0]
+        for _, new in read:
+            sums.append(sums[-1] + (new if new == new else 0.0))
+        for (before, first), (after, second) in pairwise(sorted(lines)):
+            start = bisect_left(ends, before, place)
+            place = bisect_left(ends, after, start)
+            same = decode["running"][first] >= _LEAST_RUNNING and (
+                decode["running"][second] >= 0.8 * decode["running"][first]
+            )
+            if same and sums[place] - sums[start] >= _USUAL_CHUNK and decode["throughput"][first] > 0:
+                shares.append((decode["throughput"][second] / decode["throughput"][first], int(after)))
+    shares = sorted(one for one in shares if one[0] == one[0])
+    if shares:
+        value, where = rank_value(shares, 0.5)
+        page.add("decode_rate_across_prefill", round(value, 4), where, grade="derived")
 
 
 def _write_cached(page: Page, scope: str, part: Sequence[int], rows: Columns) -> None:

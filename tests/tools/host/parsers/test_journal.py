@@ -288,3 +288,13 @@ def test_server_of_one_rank_without_draft() -> None:
     assert facts.number("graph_max_bs") == 160
     assert facts.get("kv_pool", "draft") is None
     assert facts.get("weights_after_gib", "draft") is None
+
+
+def test_a_rate_across_prefill_is_held_against_the_rate_before_it_on_the_same_rank() -> None:
+    decode = "[2026-06-01 15:00:{:02} TP0] Decode batch, #running-req: {}, gen throughput (token/s): {}, #queue-req: 2"
+    prefill = "[2026-06-01 15:00:02 TP0] Prefill batch, #new-seq: 1, #new-token: {}, #cached-token: 0, #running-req: 22"
+    starved = [decode.format(1, 22, "800.0"), prefill.format(32768), decode.format(9, 23, "60.0")]
+    assert read("\n".join(starved)).number("decode_rate_across_prefill") == 0.075
+    fewer = [decode.format(1, 22, "800.0"), prefill.format(32768), decode.format(9, 3, "60.0")]
+    short = [decode.format(1, 22, "800.0"), prefill.format(300), decode.format(9, 23, "60.0")]
+    assert all("decode_rate_across_prefill" not in read("\n".join(one)) for one in (fewer, short))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tools.diagnosis import watches
@@ -9,6 +10,7 @@ from tools.diagnosis.changes import (
     FRACTION,
     HICACHE_FOR_RUNNING,
     Forbidden,
+    cap_lifted,
     fewer_running,
     plan,
     raise_fraction,
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
     from tools.capacity import Lever
 
 _CAP = "--max-total-tokens"
-_LARGEST_PAGE = 256  # tokens; a pool ends at a page
 
 
 def grow_pool(view: View) -> Actions:
@@ -57,14 +58,12 @@ def grow_pool(view: View) -> Actions:
 
 def _without_cap(view: View, fitting: list[Lever]) -> list[Proposal]:
     """The typed cap taken off, where it is what ends the pool: the memory for more is there already."""
-    cap, pool = view.value(_CAP) if view.typed(_CAP) else None, view.number("kv_pool", "")
-    if not cap or not pool or not cap - _LARGEST_PAGE < pool <= cap:
-        return []
-    larger = next((one for one in fitting if one.flags == {_CAP} and one.factor > 1.05), None)
+    lifted, larger = cap_lifted(view), next((one for one in fitting if one.flags == {_CAP} and one.factor > 1.05), None)
+    if not lifted or not fitting:  # without the sums only what ends the pool is known, not what the memory would hold
+        return lifted
     if larger is None:
         return []
-    why = f"it ends the pool at {pool:,.0f} tokens; the static fraction leaves memory for {larger.tokens:,}"
-    return [step(view, "remove", _CAP, None, why, unit="tokens")]
+    return [replace(lifted[0], why=f"{lifted[0].why}; the static fraction leaves memory for {larger.tokens:,}")]
 
 
 def _card_alone(view: View, card: list[Proposal]) -> list[Proposal]:

@@ -95,7 +95,23 @@ _BUILT_IN = re.compile(
     r"deepseek-?(?:v3|v4|r1)|glm-?(?:4\.[5-9]|5)|mimo|qwen3[-_]?next|qwen3\.[5-9]|ernie|longcat|minimax|nemotron|bailing|(?<![a-z])[lr]ing-|k-exaone|exaone-?moe|step-?3[.p]5|mtp",
     re.IGNORECASE,
 )
-_WHOLE_MODEL = either(_draft_share, _same_class, _target_named_twice)
+
+
+def _loaded_with_no_draft_named(view: View) -> Seen | None:
+    """Memory ran out in a load after the target's had ended, and no checkpoint of a draft was named.
+
+    EAGLE then takes the target's own (sglang 0.5.9 srt/server_args.py), which has a head only in some families.
+    """
+    algorithm, model = view.setting("--speculative-algorithm").upper(), view.typed("--model-path")
+    if not algorithm.startswith("EAGLE") or not _target_as_draft(view) or "weights_after_gib" not in view.facts:
+        return None
+    if _BUILT_IN.search(f"{model} {view.facts.text('model_path')}") or phase("load", "draft")(view) is None:
+        return None
+    sources = (*view.flag_sources("--speculative-algorithm"), *view.sources("weights_after_gib"))
+    return Seen(f"--speculative-algorithm {algorithm} without a draft's path", sources)
+
+
+_WHOLE_MODEL = either(_draft_share, _same_class, _target_named_twice, _loaded_with_no_draft_named)
 _DRAFT_WAS_READ = either(phase("draft"), fact("weights_gib", "draft"), fact("weights_before_gib", "draft"))
 
 
@@ -165,6 +181,7 @@ ENTRIES = (
             Clue(4, _draft_share, "the draft's weights come near the target's"),
             Clue(3, _same_class, "the draft is an instance of the target's class"),
             Clue(2, said("draft_class_wrong"), "what was loaded as a draft has no draft's methods"),
+            Clue(5, _loaded_with_no_draft_named, "the target was loaded, and a second load of it found no room"),
             Clue(3, _target_named_twice, "the target's own checkpoint is named as its draft"),
             Clue(3, both(_target_named_twice, _DRAFT_WAS_READ), "and was seen to be loaded again"),
         ),

@@ -148,9 +148,34 @@ def _no_direct_link(view: View) -> Seen | None:
     return Seen(f"link {found[0].value}", (found[0].source,))
 
 
+several_nodes = either(said("nccl_local_interface"), setting_above("--nnodes", 2))
+
+
+def _other_interface(view: View) -> Actions:
+    """Nodes meet over the interface that NCCL and Gloo take, the first one by default: name the right one."""
+    to, why = "the interface of the address in --dist-init-addr", "ranks of other nodes are reached over it"
+    return plan(
+        *(
+            Proposal("env", "set", name, view.env(name) or None, to, "", f"{why}, on every node")
+            for name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
+        ),
+        never=(
+            ("raise", "--watchdog-timeout", "it hides the cause"),
+            ("raise", "--dist-timeout", "nodes that cannot reach each other never will"),
+            ("set", FRACTION, "no memory is short"),
+        ),
+        alternatives=(
+            ("NCCL_IB_HCA", "where an InfiniBand device should carry it"),
+            ("NCCL_DEBUG=INFO", "names the interface and device that are taken"),
+        ),
+    )
+
+
 def _nccl(view: View) -> Actions:
     peers = either(symptom("p2p"), _no_direct_link)
     device = symptom("network_device")(view) is not None
+    if several_nodes(view) and not device:
+        return _other_interface(view)
     changes = []
     if device or not peers(view):
         changes.append(

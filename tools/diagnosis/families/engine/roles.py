@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tools.diagnosis.changes import FRACTION, plan, step
 from tools.diagnosis.clues import Clue, Entry, Seen, both, flag, said, symptom
-from tools.diagnosis.model import Actions, Question
+from tools.diagnosis.model import Actions, Proposal, Question
 from tools.diagnosis.view import View
 
 # What the refusal of a transfer calls the setting that differs.
@@ -21,27 +21,30 @@ _NAMED = {
 def _differ(view: View, name: str) -> bool:
     """The message names this setting, or the roles were started with different values and a hang tells no more."""
     messages = [str(one.value) for one in view.facts.all("message", "pd_state_mismatch")]
-    if messages:
+    if messages and name in _NAMED:
         return any(re.search(_NAMED[name], text, re.IGNORECASE) for text in messages)
-    return len(set(view.all_typed(name))) > 1
+    return len(set(view.all_typed(name))) > 1 or _one_sided(view, name)
+
+
+def _one_sided(view: View, name: str) -> bool:
+    """Both roles' commands are there, each on lines of its own, and only one of them has the setting."""
+    modes = [one for one in view.facts.all("flag") if one.scope == "--disaggregation-mode"]
+    if len({one.value for one in modes}) < 2 or len({one.source for one in modes}) < 2:
+        return False
+    return len(view.all_typed(name)) == 1
+
+
+def _both_speculate(view: View) -> Proposal:
+    algorithm = view.typed("--speculative-algorithm") or "EAGLE"
+    why = "the same speculative flags on both roles; the draft's layers take part in the transfer"
+    return replace(step(view, "set", "--speculative-algorithm", algorithm, why), from_=None)
 
 
 def _same_roles(view: View) -> Actions:
     changes = []
     state = any("component" in str(one.value) for one in view.facts.all("message", "pd_state_mismatch"))
     if symptom("draft_on_one_role")(view) or state:
-        changes.append(
-            replace(
-                step(
-                    view,
-                    "set",
-                    "--speculative-algorithm",
-                    view.typed("--speculative-algorithm") or "EAGLE",
-                    "the same speculative flags on both roles; the draft's layers take part in the transfer",
-                ),
-                from_=None,
-            )
-        )
+        changes.append(_both_speculate(view))
     if _differ(view, "--tp-size") and not changes:
         sizes = sorted({int(size) for size in view.all_typed("--tp-size") if size.isdigit()})
         to = sizes[-1] if sizes else "the same on both roles"
@@ -52,9 +55,12 @@ def _same_roles(view: View) -> Actions:
         if _differ(view, name) and not changes:
             values = view.all_typed(name)
             to_ = values[0] if values else "the same on both roles"
+            to_ = f"{to_} on both roles" if _one_sided(view, name) else to_
             changes.append(
                 replace(step(view, "set", name, to_, "the roles must agree on what is transferred"), from_=None)
             )
+    if _differ(view, "--speculative-algorithm") and not changes:
+        changes.append(_both_speculate(view))
     if len(set(view.all_typed("--context-length"))) > 1 or symptom("stragglers")(view) or not changes:
         lengths = [int(value) for value in view.all_typed("--context-length") if value.isdigit()]
         changes.append(
@@ -87,6 +93,8 @@ def _typed_apart(view: View) -> Seen | None:
         values = sorted(set(view.all_typed(name)))
         if len(values) > 1:
             return Seen(f"{name}: {' and '.join(values)}", view.flag_sources(name), "typed")
+        if _one_sided(view, name):
+            return Seen(f"{name} {values[0]} on one role only", view.flag_sources(name), "typed")
     return None
 
 

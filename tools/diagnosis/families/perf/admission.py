@@ -153,6 +153,7 @@ ENTRIES = (
                 either(flag("--enable-prefill-delayer"), flag("--min-free-slots-delay"), symptom("delayer")),
                 "a delay is switched on",
             ),
+            Clue(4, said("prefill_held_back"), "the server says that it held requests back"),
         ),
         settle=Question("Does the wait go without the delay?", "queue time with and without it"),
         act=_no_delay,

@@ -14,6 +14,7 @@ from tools.diagnosis.clues import (
     Entry,
     Seen,
     above,
+    below,
     both,
     either,
     fact,
@@ -208,6 +209,7 @@ ENTRIES = (
                 "tokens stall while prompts are processed",
             ),
             Clue(3, symptom("prefill_outnumbers_decode"), "many prefill batches for each decode batch"),
+            Clue(3, below("decode_rate_across_prefill", 0.4), "tokens come at a fraction of their rate across prefill"),
             Clue(
                 1.5,
                 both(symptom("slow_ttft"), setting_below("--schedule-conservativeness", 0.5)),

@@ -93,23 +93,24 @@ _NO_PREFILL_GRAPHS = when(_without_prefill_graphs, "off in this version unless a
 _KNOWN = when(lambda view: view.version is not None, "of a known version")
 
 
+_NOTHING_ELSE = both(
+    lacks(HICACHE),
+    lacks(SPECULATES),
+    lacks(said("graph_capture_failed")),  # any kernel runs there: which one faulted is not told
+    _KNOWN,
+)
+# A read of forbidden memory may as well come of a failing card or a driver; a wrong index is the code's own.
+_READS_WILDLY = both(said("illegal_access"), lacks(said("index_out_of_bounds", "nan")), _NOTHING_ELSE)
+
 ENTRIES = (
     Entry(
         "version.bug_fixed_upstream",
         "A fault in the code of this version, of a kind that later versions correct.",
         for_=(
             Clue(5, said("crash_after_retraction"), "a crash in a path that memory pressure opens"),
-            Clue(
-                3,
-                both(
-                    said("illegal_access", "index_out_of_bounds", "nan"),
-                    lacks(HICACHE),
-                    lacks(SPECULATES),
-                    lacks(said("graph_capture_failed")),  # any kernel runs there: which one faulted is not told
-                    _KNOWN,
-                ),
-                "a kernel faults",
-            ),
+            Clue(3, both(said("index_out_of_bounds", "nan"), _NOTHING_ELSE), "a kernel faults"),
+            Clue(2, _READS_WILDLY, "a kernel faults, or the card or driver below it"),
+            Clue(1, both(_READS_WILDLY, fact("stack_frame")), "and the code that ran is told"),
             Clue(4, both(said("pool_leak"), _KNOWN), "the server reports a leak of its pool"),
             Clue(
                 1.5,

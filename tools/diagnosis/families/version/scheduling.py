@@ -202,11 +202,6 @@ ENTRIES = (
                 ),
                 "the overlapped loop waits for a result that does not come",
             ),
-            Clue(
-                1.5,
-                both(symptom("hangs"), symptom("overlap")),
-                "it hangs with a small running limit",
-            ),
         ),
         act=_no_overlap,
         settle=Question(

@@ -17,6 +17,10 @@ _POD_REQUESTS: Final = re.compile(r"^\s*requests:\s*$", re.I)
 _POD_MEMORY: Final = re.compile(r"^\s*memory:\s+\"?(\d+(?:\.\d+)?)([KMGT])(i?)\"?\s*$")
 _POWERS: Final = {"K": 1, "M": 2, "G": 3, "T": 4}
 _USED_FILE: Final = re.compile(r"memory\.(?:current|usage_in_bytes|peak)\b")
+# `limits: {memory: 64Gi}`, `"limits":{"cpu":"8","memory":"64Gi"}`
+_POD_INLINE: Final = re.compile(
+    r"\blimits[\"']?\s*:\s*\{[^{}]*?\bmemory[\"']?\s*:\s*[\"']?(\d+(?:\.\d+)?)([KMGT])(i?)\b", re.I
+)
 _EVENTS_FILE: Final = re.compile(r"memory\.events")
 _BYTES: Final = re.compile(r"^\s*(\d{8,})\s*$")
 _INLINE: Final = re.compile(
@@ -80,8 +84,9 @@ def _memory(page: Page, line: str, above: Sequence[str], number: int, grade: Gra
             page.add("cgroup_limit_bytes", int(found.group(1)), number, grade=grade)
         elif _USED_FILE.search(above[-1]):
             page.add("cgroup_used_bytes", int(found.group(1)), number, grade=grade)
-    if (found := _POD_MEMORY.match(line)) and _limits(above):
-        limit = float(found.group(1)) * (1024 if found.group(3) else 1000) ** _POWERS[found.group(2)]
+    found = _POD_INLINE.search(line) or (_POD_MEMORY.match(line) if _limits(above) else None)
+    if found:
+        limit = float(found.group(1)) * (1024 if found.group(3) else 1000) ** _POWERS[found.group(2).upper()]
         page.add("cgroup_limit_bytes", int(limit), number, grade=grade)
     if found := _EVENTS_INLINE.search(line):
         page.add("cgroup_limit_hits", int(found.group(1)), number, grade=grade)

@@ -33,6 +33,10 @@ _ENV_LIST: Final = re.compile(r"name:\s*([A-Z][A-Z0-9_]+)\s*\n\s*value:\s*\"?([^
 _ROUTER: Final = re.compile(r"(?:launch_router|sglang[-_]router|sgl-router|\bsmg (?:launch|start))\b(?:[^\n;&]|\\\n)*")
 # The version that an image of the server is tagged with: `lmsysorg/sglang:v0.5.9-cu129`.
 _IMAGE: Final = re.compile(r"(?<![\w.-])sglang:v?(\d+\.\d+\.\d+(?:\.?(?:post|rc)\d+)?)(?![\w.]*\d)")
+_FORMER: Final = re.compile(
+    r"(?:\b(?:previous|former|earlier|prior|last|old|vorher\w*|bisher\w*|alt\w*)\b[^\n;.]{0,30}|\b(?:was|used to be|upgraded from|from|before|before:|kam von)) ?[\w./:-]*$",
+    re.I,
+)
 _PROSE = re.compile(
     r"^(?:and|or|set|unset|not|on|off|at|with|was|is|are|was|then|also|tried|flags?|for|in|the|missing|absent|default|defaults?|omitted|only|instead)$",
     re.I,
@@ -64,8 +68,10 @@ def _options_alone(text: str) -> str:
 
 
 def _version(page: Page, text: str) -> None:
-    """The version of the one image that is named; of two nobody says which one hurts."""
-    tagged = list(_IMAGE.finditer(text))
+    """The version of the one image that is named and not as the former one; of two nobody says which one hurts."""
+    tagged = [
+        found for found in _IMAGE.finditer(text) if not _FORMER.search(text, max(0, found.start() - 60), found.start())
+    ]
     if len({found.group(1) for found in tagged}) == 1:
         page.add("version", tagged[0].group(1), text.count("\n", 0, tagged[0].start()) + 1)
 

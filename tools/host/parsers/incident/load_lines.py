@@ -21,6 +21,7 @@ _POOLS: Final = re.compile(r"#full token: (\d+).*?#swa token: (\d+)")
 _LEAST_STEP: Final = 64  # tokens; smaller ones are pages
 _REPEATED: Final = 2
 _LONG: Final = 1024  # tokens of a prompt that a conversation has by its second turn
+_CHUNK: Final = 1024  # tokens; the sizes that prompts are cut to are multiples of it
 _FEW_LINES: Final = 40  # an excerpt; longer logs are measured by time
 
 
@@ -55,8 +56,8 @@ def _steps(page: Page, alone: Sequence[tuple[int, int, int]], grade: Grade) -> N
 
 
 def _equal(page: Page, alone: Sequence[tuple[int, int, int]], grade: Grade) -> None:
-    """How often a request of one equal length found nothing."""
-    missed = Counter(new for _, new, cached in alone if not cached and new > _LEAST_STEP)
+    """How often a request of one equal length found nothing; a whole chunk is a part of a longer one."""
+    missed = Counter(new for _, new, cached in alone if not cached and new > _LEAST_STEP and new % _CHUNK)
     if missed:
         length, times = missed.most_common(1)[0]
         if times >= _REPEATED:

@@ -11,6 +11,7 @@ import re
 from typing import Final
 
 from tools.host.parsers.incident.denials import happened
+from tools.host.parsers.lines import is_search
 from tools.host.parsers.page import Page
 from transcripts.facts import Grade
 
@@ -119,6 +120,11 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
         "nccl_error",
         r"nccl error|ncclsystemerror|ncclinternalerror|ncclunhandledcudaerror|ncclinvalidusage|ncclremoteerror|distbackenderror|nccl warn|net/ib ?:|ibv_\w+ failed|nccl\b.*\b(?:segfault|segmentation|sigsegv|crash)|(?:segfault|segmentation fault|sigsegv).*\bnccl",
     ),
+    # NCCL bootstraps over a bridge or the loopback, which lead to no other node
+    (
+        "nccl_local_interface",
+        r"net/socket ?: ?using.{0,20}\](?:docker|veth|br-|virbr|cni|flannel|lo:)|connect to (?:127\.|172\.17\.)[\d.]+.{0,12}failed|connection refused.{0,40}172\.17\.",
+    ),
     ("nccl_timeout", r"watchdog caught collective|nccl.*timed? ?out|collective operation timeout"),
     (
         "collective_timeout",
@@ -198,6 +204,8 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
         "dtypes_differ",
         r"expected q\.dtype|(?:query|\bq\b).{0,20}(?:key|\bk\b).{0,40}(?:same|must match).{0,10}dtype|expected query, key,? and value to have the same dtype",
     ),
+    # managers/prefill_delayer.py (0.5.16): a prefill was held back for as long as may be, and the metric that counts it
+    ("prefill_held_back", r"prefilldelayer timeout|prefill_delayer_outcomes_total\{[^}]*\bdelay\b"),
     ("queue_full", r"request queue is full|queue is full"),
     ("fp8_without_scales", r"fp8 kv cache but no scaling factors"),
     (
@@ -221,7 +229,7 @@ _TRIGGER: Final = re.compile(
     r"pinned|host|layout|layer|choose|choice|argument|option|invalid|unknown|watchdog|detokenizer|batch|architecture|"
     r"capability|kernel|sm_?\d|requires|import|assert|length|long|hugepage|shmem|backend|dtype|compile|ninja|gcc|"
     r"nvcc|openssl|\.h\b|unified|viable|fraction|workspace|resources|mamba|state|leak|indexkernel|code: 24|load weight|"
-    r"kvcache|transfer|queue|scaling|huge|attribute|not found|within_size|cannot|only|system ?oom|victim|errno|enospc|quota|disk|timed out|gloo|barrier|distributed|differ|lmcache|mooncake|imbalance|unbalanced|capture|captur|total_num_tokens|ulimit|memlock"
+    r"kvcache|transfer|queue|scaling|huge|attribute|not found|within_size|cannot|only|system ?oom|victim|errno|enospc|quota|disk|timed out|gloo|barrier|distributed|differ|lmcache|mooncake|imbalance|unbalanced|capture|captur|delayer|total_num_tokens|ulimit|memlock"
 )
 
 _HOST: Final = re.compile(
@@ -248,7 +256,7 @@ def is_settings(line: str) -> bool:
 
 def read(page: Page, line: str, number: int, grade: Grade) -> None:
     """Every message of the table that this line holds."""
-    if is_settings(line):
+    if is_settings(line) or is_search(line):
         return
     low = line.lower()
     if not _TRIGGER.search(low):

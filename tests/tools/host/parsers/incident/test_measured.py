@@ -78,6 +78,9 @@ def test_figures_that_compare_nothing_are_no_series(text: str) -> None:
         ("Device r/s w/s rMB/s wMB/s %util\nnvme1n1 20.0 31000.0 0.1 130.2 99.1", "disk_writes_per_s", "nvme1n1", 31000.0),
         ("sda r/s 12 w/s 8800 wMB/s 40 %util 93", "disk_busy_share", "sda", 0.93),
         ('"OOMKilled": true,\n"Memory": 68719476736,', "cgroup_limit_bytes", None, 68719476736),
+        ("limits: {memory: 64Gi, nvidia.com/gpu: 8}", "cgroup_limit_bytes", None, 64 << 30),
+        ('"limits":{"cpu":"8","memory":"64Gi"},"requests":{"memory":"32Gi"}', "cgroup_limit_bytes", None, 64 << 30),
+        ("prefill_delayer_outcomes_total{output_reason=\"delay\"} 48211", "message", "prefill_held_back", "prefill_delayer_outcomes_total{output_reason=\"delay\"} 48211"),
         ("$ cat /sys/fs/cgroup/memory.max\n137438953472", "cgroup_limit_bytes", None, 137438953472),
         ("memory.events:\nlow 0\nhigh 0\nmax 0\noom 0", "cgroup_limit_hits", None, 0),
         ("oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null)", "kernel_oom_constraint", None, "CONSTRAINT_MEMCG"),
@@ -99,6 +102,28 @@ def test_notes_and_short_outputs(text: str, name: str, scope: str | None, value:
     found = facts.get(name, scope)
     assert found is not None, facts
     assert found.value == value
+
+
+@pytest.mark.parametrize(
+    ("denied", "said", "name", "scope"),
+    [
+        ("sglang.launch_server in the previous image lmsysorg/sglang:v0.4.6", "sglang.launch_server in image lmsysorg/sglang:v0.4.6", "version", None),
+        ("grep -c 'Retract requests' server.log -> 0", "grep -c 'Retract requests' server.log -> 12", "message", "retraction"),
+        ("No hicache here, and kein MTP.", "With hicache it dies.", "symptom", "host_cache"),
+        ("hicache is off", "hicache is on, no hit", "symptom", "host_cache"),
+        ("7 of 8 gpus at 100 %", "7 of 8 on every rank", "symptom", "one_slot_short"),
+    ],
+)  # fmt: skip
+def test_what_is_denied_looked_for_or_of_a_former_start_is_no_fact(
+    denied: str, said: str, name: str, scope: str | None
+) -> None:
+    assert read(denied).get(name, scope) is None
+    assert read(said).get(name, scope) is not None
+
+
+def test_whole_chunks_are_no_prompts_of_one_length() -> None:
+    line = "Prefill batch, #new-seq: 1, #new-token: 32768, #cached-token: 0, token usage: 0.02"
+    assert "equal_prompts_missed" not in read("\n".join([line] * 3))
 
 
 def test_pinned_memory_that_was_not_rounded_is_no_rounding() -> None:

@@ -23,7 +23,7 @@ TERMS: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "one_slot_short",
-        r"\b(\d+) of (?:16|32|64|128|256|8) on (?:every|each) rank|\bone (?:slot|request) (?:short|less|fewer|per (?:dp |gpu )?rank|of .{0,20}never)|never (?:used|filled|reaches).{0,30}(?:slot|limit)|(?:slot|limit).{0,40}never (?:used|filled|reached)|\b7 of 8\b(?! (?:turns?|requests?|prompts?|times|answers|calls))|(?:one|a) slot .{0,30}(?:idle|unused|lost)|n ?- ?1\b",
+        r"\b(\d+) of (?:16|32|64|128|256|8) on (?:every|each) rank|\bone (?:slot|request) (?:short|less|fewer|per (?:dp |gpu )?rank|of .{0,20}never)|never (?:used|filled|reaches).{0,30}(?:slot|limit)|(?:slot|limit).{0,40}never (?:used|filled|reached)|\b7 of 8\b(?! (?:turns?|requests?|prompts?|times|answers|calls|(?:gpu|card|device|worker|process|node|expert)(?:e?s)?)\b)|(?:one|a) slot .{0,30}(?:idle|unused|lost)|n ?- ?1\b",
     ),
     (
         "cache_idle",

@@ -17,6 +17,18 @@ from transcripts.facts import Grade
 
 _TERMS: Final = (*memory.TERMS, *speed.TERMS, *cache.TERMS, *serving.TERMS, *box.TERMS)
 _PATTERNS: Final = tuple((term, re.compile(pattern)) for term, pattern in _TERMS)
+
+
+def _unused(feature: str) -> re.Pattern[str]:
+    """What says that a feature is not in use: `no hicache here`, `kein MTP`, `hicache is off`."""
+    return re.compile(
+        rf"(?:^|[,:(–-] ?|\b(?:and|with|there is|there's|we have|we've|wir haben|mit|und) )(?:no|kein\w*) (?:{feature})\b"
+        rf"(?! (?:hits?|lines?|room|space|benefit|gain|error))"
+        rf"|\b(?:(?:do|does|did)(?: not|n't)|not|never) (?:use|using|run|running|have)(?: any)? (?:{feature})\b"
+        rf"|\b(?:{feature}) (?:is |was |are )?(?:off|disabled|not (?:on|used|enabled|in use))\b"
+    )
+
+
 _NOT: Final = (
     (
         "requests_wait",
@@ -44,6 +56,11 @@ _NOT: Final = (
         re.compile(r"(?:before|without|until|no|not even) (?:the |a |my )?(?:first|single|any) request"),
     ),
     ("hangs", re.compile(r"no crash, it just sits there in graph")),
+    ("host_cache", _unused(r"hi-?cache|hierarchical cach\w*|host[- ](?:cache|tier|pool)|l2|kv offload\w*")),
+    ("draft_on", _unused(r"draft(?: model)?|mtp|eagle3?|nextn|spec(?:ulative|ulation)?(?: decod\w*)?")),
+    ("storage_tier", _unused(r"l3|mooncake|storage backend|nixl|external store")),
+    ("lmcache", _unused(r"lmcache")),
+    ("dp_attention", _unused(r"dp[- ]attention")),
     (
         "shm",
         re.compile(r"shm[-_]size[\"']?\s*[:= ]\s*[\"']?(?:\d+(?:\.\d+)?\s*[gt]|\d{4,}\s*m|\d{10,})"),

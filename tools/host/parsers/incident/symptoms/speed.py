@@ -31,7 +31,7 @@ TERMS: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "stalls",
-        r"(?:nobody|no ?one|none) gets? (?:a |any )?(?:tokens?|words?|answers?|output).{0,60}(?:seconds?|minutes?)|nothing (?:comes )?for (?:\w+ ){1,3}seconds|\bstalls?\b|stalling|stutter\w*|freez\w*|hiccup|pauses?|one (?:decode|batch) (?:every|per) \d|gaps? (?:of|between)|come to a halt",
+        r"(?:nobody|no ?one|none) gets? (?:a |any )?(?:tokens?|words?|answers?|output).{0,60}(?:seconds?|minutes?)|nothing (?:comes )?for (?:\w+ ){1,3}seconds|\bstalls?\b|stalling|stutter\w*|freez\w*|hiccup|pauses?|one (?:decode|batch) (?:every|per) \d|gaps? (?:of|between)|come to a halt|卡住|卡顿|stockt|stocken|ruckelt",
     ),
     (
         "one_tenant",
