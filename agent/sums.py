@@ -13,6 +13,9 @@ NOT_YET: Final = "That cannot be worked out yet"
 CITED: Final = 6
 
 
+LEVERS_TOGETHER: Final = "Together with others:"
+
+
 def row(entry: Sum) -> Json:
     """One sum as the document's `arithmetic` has it; figures rounded to what is meant."""
     return {

@@ -237,7 +237,7 @@ def _levers(facts: Facts, wanted: tuple[str, ...], *, alone: bool = False, reque
         told = "; ".join(_in_short(lever) for lever in best)
         more = f" (and {len(combined) - len(best)} more)" if len(combined) > len(best) else ""
         told += f"{more}; what each risks stands with the options"
-        lines.append(f"Together with others: {told} [{sums.sources(best[0].sums)}].")
+        lines.append(f"{sums.LEVERS_TOGETHER} {told} [{sums.sources(best[0].sums)}].")
     return "\n".join(lines) or "No such lever is legal here, or what it needs was not seen."
 
 

@@ -38,6 +38,19 @@ QUESTIONS = [
     ("why not ratio 8?", ["8 ranks x 89.50 gb = 716.0 gb", "does not fit", "the largest ratio that fits is 4.4"]),
     ("what about hicache ratio 2?", ["179.0 gb", "fits under"]),
     ("and hicache-size 60?", ["480.0 gb", "does not fit"]),
+    ("how long am I down with 0.9", ["319 s", "--mem-fraction-static 0.9", "was not measured"]),
+    (
+        "is it better to raise max-running-requests or turn on hicache",
+        ["358.0 gb", "of the two, recommended: set --max-running-requests to 72"],
+    ),
+    ("should I use fp8 or dp attention", ["fp8 kv cache: 318,418", "dp 4: 412,988", "neither is what is recommended"]),
+    ("is 64 or 80 better for the limit", ["64 running requests would hold", "80 running requests would hold", "72"]),
+    ("ratio 2 or hicache-size 50, what is better", ["179.0 gb", "400.0 gb", "neither is what is recommended"]),
+    ("what if I only have 4 GPUs", ["on 4 they take up to 144.7 of 95.6", "do not fit"]),
+    ("was wenn ich nur 4 GPUs habe", ["do not fit"]),
+    ("what does it cost in quality", ["nothing that was read says that answers change"]),
+    ("which of these first", ["there is one change: set --max-running-requests to 72"]),
+    ("what breaks if I apply this", ["more requests decode at once", "a restart ends them"]),
     ("where are the other 9 GB?", ["kv pool: 10.42 gib", "weights: 72.35 gib", "target graphs: 1.48 gib", "free: "]),
     ("where does the memory of a gpu go?", ["draft weights", "draft pool"]),
     ("what if fp8?", ["fp8 kv cache: 318,", "2.00x", "quality"]),
@@ -347,6 +360,9 @@ def test_it_is_answered_from_the_case(talk: tuple[Settings, Session], question: 
 OF_OTHERS = {
     "kv": [
         ("can i get it without fp8", ["without it: dp attention, dp 4: 2.59x"]),
+        ("which first?", ["first set --kv-cache-dtype to fp8_e4m3", "then raise --mem-fraction-static", "one restart"]),
+        ("fp8 or a higher fraction, which is better?", ["318,418 tokens", "166,392 tokens", "of the two, recommended"]),
+        ("how many more requests would fit with fp8?", ["2.00x the pool, runs 41"]),
         ("will quality suffer", ["compare answers on your own prompts"]),
         ("does fp8 work on rtx pro 6000", ["triton", "not known", "srt/server_args.py:3080"]),
         ("how many more users can I take", ["no more than run", "14 wait"]),
@@ -372,6 +388,7 @@ OF_OTHERS = {
         ("can I set it at runtime", ["--kv-cache-dtype, --mem-fraction-static are read at start only"]),
     ],
     "prefix": [
+        ("which of these first", ["they belong together, in one restart"]),
         ("does hicache slow things down", ["accept length can fall", "takes minutes"]),
         ("is hicache on now?", ["--enable-hierarchical-cache is off", "switch --enable-hierarchical-cache on"]),
         ("can i get it without hicache", ["without it: "]),

@@ -122,6 +122,16 @@ def speculation(case: Case, _found: Found) -> str:
     return "\n".join([*lines, cited(told, looks(case), case)])
 
 
+def down_with(case: Case, found: Found) -> str:
+    """How long a restart takes with a value that is named: the weights are loaded again whatever it is."""
+    named, cost = settings_named(case, found.string), restart_cost(case, found)
+    if not named or not cost or "load_seconds" not in case.facts:
+        return ""
+    values = ", ".join(f"{flag} {value:g}" for flag, values in named.items() for value in values)
+    same = f"With {values} the same weights are loaded, so about as long; it was not measured"
+    return "\n".join([cost, cited(same, [fact.source for fact in case.facts.all("load_seconds")[-1:]], case)])
+
+
 def out_of_memory(case: Case, found: Found) -> str:
     """What is free on the fullest GPU before and after the change, and what follows if it runs out."""
     made = document(case)

@@ -14,6 +14,7 @@ from typing import Final
 from agent.case import Case
 from agent.grounding import referenced
 from agent.model import Reply, Request
+from agent.models.playbook.alternatives import halves, verdict
 from agent.models.playbook.answer import cited
 from agent.models.playbook.asked import Answer, Ask
 from agent.models.playbook.asking import plain
@@ -22,7 +23,7 @@ from agent.models.playbook.german import in_english
 from agent.models.playbook.intents import INTENTS
 from agent.models.playbook.seen import NOT_TOLD
 from agent.models.playbook.wished import taken_up
-from agent.sums import NOT_YET
+from agent.sums import LEVERS_TOGETHER, NOT_YET
 from agent.views.words import FLAG
 from transcripts.parts import Call
 
@@ -62,11 +63,33 @@ def next_reply(request: Request) -> Reply:
     brought = _brought(request)
     if brought is not None:
         return _reply(brought if brought.startswith(NOT_YET) else _resting(brought, case), case)
+    sides = halves(case, plain(case.follow_up))
+    parts = [answered(case, side) for side in sides]
+    if parts and all(parts):
+        return _side_by_side(request, sides, parts)
     answer = answered(case, case.follow_up)
     if isinstance(answer, Ask):
         call = Call(id=_call_id(case, answer.tool), name=answer.tool, arguments=json.dumps(answer.arguments))
         return Reply(calls=(call,), finish="calls")
     return _reply(answer, case)
+
+
+def _side_by_side(request: Request, sides: list[str], parts: list[Answer]) -> Reply:
+    """Two things that were put against each other, each answered for itself, then which of them is recommended."""
+    case, brought = request.case, results(request.messages)
+    ids = [f"pair_{case.fresh['said']}_{'ab'[number]}" for number in range(len(parts))]
+    calls = [
+        Call(id=id_, name=part.tool, arguments=json.dumps(part.arguments))
+        for id_, part in zip(ids, parts, strict=True)
+        if isinstance(part, Ask) and id_ not in brought
+    ]
+    if calls:
+        return Reply(calls=tuple(calls), finish="calls")
+    texts = [
+        _resting(brought[id_], case) if isinstance(part, Ask) else part for id_, part in zip(ids, parts, strict=True)
+    ]
+    lines = [line for text in texts for line in text.splitlines() if not line.startswith(LEVERS_TOGETHER)]
+    return _reply("\n".join([*dict.fromkeys(lines), verdict(case, sides)]), case)
 
 
 def _reply(text: str, case: Case) -> Reply:

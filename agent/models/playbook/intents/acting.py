@@ -40,7 +40,7 @@ def on_the_change() -> Rows:
         operating.rollback,
         any_of(worse, no_help),
         r"\b(?:if|when|in case|now|after|it)\b",
-        unless("will|would|can|until", "."),
+        unless("will|would|can|until|what breaks", "."),
     )
     stopped = r"\b(?:kill|abort|cancel|evict|end|stop|throw out|drop|cut|terminate)\b"
     yield (
@@ -84,9 +84,18 @@ def on_the_change() -> Rows:
         r"re-?start\b",
         unless("without|avoid", "."),
     )
+    yield (
+        effects.down_with,
+        r"\b(?:down|offline|unavailable|unreachable|downtime|restart)\b",
+        r"long|\btime\b|minutes",
+        r"\d",
+    )
     yield operating.restart_cost, r"\b(?:down|offline|unavailable|unreachable)\b", r"long|\bbe\b|time"
     priced = r"what (?:does|will|would|is) (?:it|this|that|the change|the fix) costs?\b|^what costs? (?:it|this)"
-    yield operating.restart_cost, any_of(priced, r"what.*the (?:cost|price)")
+    yield (
+        operating.restart_cost,
+        unless("quality|accuracy|speed|latency|memory", any_of(priced, r"what.*the (?:cost|price)")),
+    )
     yield operating.restart_cost, r"downtime|outage|back up\b|\beta\b"
     seen_then = r"\b(?:see|look|expect|log|check|appear|print)\b"
     yield operating.verify, r"\b(?:after|next)\b", START, seen_then

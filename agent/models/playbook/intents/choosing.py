@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from agent.models.playbook import asked, chosen, effects, seen, wished
+from agent.models.playbook import alternatives, asked, chosen, effects, seen, wished
 from agent.models.playbook.asked import LENGTH, LEVER_WORDS, NUMBER
 from agent.models.playbook.chosen import QUANT
 from agent.models.playbook.intents.words import (
@@ -39,6 +39,17 @@ def on_values() -> Rows:
 
 def on_effects() -> Rows:
     """Speed, quality, memory and safety: what a change or an option does beside helping."""
+    yield (
+        alternatives.order,
+        r"\bfirst\b|(?:what|which) order\b",
+        r"which|what order|one at a time",
+        unless("token|wrong|happen\\w*|fail\\w*", "."),
+    )
+    yield (
+        alternatives.other_gpus,
+        r"\b(\d+)(?: ?x)? (?:gpus?|cards?)\b",
+        r"\b(?:if|only|just|with|on|fit|enough|would|could|can)\b",
+    )
     works = r"\bworks?\b|support\w*|compatible|possible|available"
     yield effects.works_here, works, r"\b(?:does|do|is|can|will|would|whether)\b"
     yield (
@@ -81,7 +92,7 @@ def on_effects() -> Rows:
     yield effects.slower, SPEED, r"\b(?:will|worse|drop\w*|fall\w*|go|hurt\w*|affect\w*|suffer\w*|impact)\b"
     yield effects.slower, r"\b(?:will|would|can|could|does)\b.*\b(?:worse|degrad\w*)\b"
     yield effects.slower, r"per second|tok/s|\btps\b", r"\b(?:lose|lost|costs?|drop\w*|fewer|less)\b"
-    broken = r"\b(?:will|can|could|might)\b.*\b(?:crash|break)\b|worst (?:that|thing|case)"
+    broken = r"\b(?:will|can|could|might)\b.*\b(?:crash|break)\b|worst (?:that|thing|case)|\bwhat breaks\b"
     yield effects.safe, unless("why|again", broken)
     yield (
         effects.safe,
@@ -155,6 +166,7 @@ def with_numbers() -> Rows:
             r"token|\dk\b|long|each|prompt|input",
         ),
     )
+    yield alternatives.room_with, r"how many\b", REQUESTS, r"\b(?:with|if|after|by|using)\b"
     yield chosen.together, r"\b(?:both|together|combin\w*|and also|at once|plus|same time|and|with)\b"
     raised = r"why not|why don't|why can't|raise|increase|\bset\b|what if|instead|just"
     yield asked.sum_of("running_requests"), rf"\blimit\b\D{{0,12}}{NUMBER}\b", raised
