@@ -11,6 +11,7 @@ from tools.other_engines import log_of_another
 from transcripts.parts import HypothesisRow, ReasonRow
 from transcripts.records import Weighed
 
+PASTED = 0.9  # the most that is certain of what others looked up and passed on: what they left out is not known
 NOTHING_THERE = "no process, unit, container or log of it is among what was looked at"
 
 
@@ -25,7 +26,9 @@ def weighed(case: Case) -> Weighed:
     return Weighed(
         kind=assessment.kind,
         label=assessment.label,
-        certainty=assessment.certainty,
+        certainty=min(assessment.certainty, PASTED)
+        if case.opened.target.get("kind") == "bundle"
+        else assessment.certainty,
         missing=assessment.missing,
         not_checked=assessment.not_checked,
         checked=assessment.checked,

@@ -81,6 +81,12 @@ def test_a_later_version_corrects_only_what_is_of_a_known_one(line: str) -> None
     assert (known["label"], known["changes"][0]["do"]) == ("version.bug_fixed_upstream", "upgrade")
 
 
+def test_what_was_passed_on_is_less_certain_than_what_was_looked_at() -> None:
+    lines = ["cudaHostRegister failed", "ulimit -l: 8192", "Allocating 91.00 GB host memory for hierarchical KV cache."]
+    verdict = assess({"complaint": "hicache dies", "launch_args": "--enable-hierarchical-cache", "evidence": lines})
+    assert (verdict["label"], verdict["certainty"]) == ("hicache.pin_failure", 0.9)
+
+
 def test_a_bare_read_of_forbidden_memory_names_no_cause() -> None:
     line = "RuntimeError: CUDA error: an illegal memory access was encountered"
     verdict = assess({"complaint": line, "evidence": [line], "sglang_version": "0.5.9"})

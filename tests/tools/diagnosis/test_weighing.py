@@ -62,6 +62,15 @@ def test_a_full_pool_with_retractions_is_too_small() -> None:
     assert any(change.flag == "--kv-cache-dtype" for change in diagnosis.actions(assessment.label, facts).changes)
 
 
+def test_one_sign_alone_is_likely_and_several_lines_are_nearly_certain() -> None:
+    one = diagnosis.weigh(Facts((fact("message", "No space left for only one request.", "last_request"),)))
+    assert (one.label, one.certainty) == ("retraction.last_request_cannot_fit", 0.8)
+    several = diagnosis.weigh(Facts(SLOTS))
+    assert several.certainty == 0.8, "all of it stands in one line"
+    lines = Facts(Fact(f.name, f.value, "", f.grade, f"E1:{n}", f.scope) for n, f in enumerate(SLOTS))
+    assert diagnosis.weigh(lines).certainty == 0.97
+
+
 def test_boot_lines_alone_decide_nothing_and_say_which_look_would() -> None:
     assessment = diagnosis.weigh(Facts(SPECULATIVE))
     assert assessment.kind == "abstain"
