@@ -28,6 +28,13 @@ _MEANT: Final[dict[str, tuple[str, str]]] = {
             "replaced where it comes back"
         ),
     ),
+    "gpu_slowed": (
+        "the driver slows a GPU down for its heat or its power; no setting of SGLang mends that",
+        (
+            "`nvidia-smi --query-gpu=index,temperature.gpu,power.draw,clocks.sm --format=csv` names the card; look at "
+            "its fans, airflow and power supply"
+        ),
+    ),
     "fabric_not_ready": (
         "the GPUs wait for the fabric manager",
         "systemctl status nvidia-fabricmanager; start it in the version of the driver",
@@ -158,12 +165,14 @@ _MEANT: Final[dict[str, tuple[str, str]]] = {
 }
 
 
+GPU_SLOWED: Final = "gpu_slowed"  # everything is slow by it, nothing else comes of it
 # With one of these nothing is in order, and what else the log tells is what came of it.
 MACHINE: Final = frozenset(
     ("gpu_error", "fabric_not_ready", "driver_not_visible", "driver_too_old", "gpu_not_there", "gpu_too_old")
 )
 # What one line settles: the server cannot go on before that is put right, whatever else stands in the log.
 _CERTAIN: Final = MACHINE | {
+    GPU_SLOWED,
     "builds_do_not_match",
     "no_kernel",
     "port_taken",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tools.diagnosis.conditions import THROWN_BACK
-from tools.diagnosis.failed import MACHINE, failed
+from tools.diagnosis.failed import GPU_SLOWED, MACHINE, failed
 from tools.diagnosis.view import View
 
 # Facts whose presence is a sign of trouble, whatever their value.
@@ -134,4 +134,4 @@ def _alarmed(view: View) -> bool:
     seen = [fact for name in _ALARMS for fact in view.facts.all(name) if fact.grade != "claimed"]
     seen += [one for one in view.facts.all("message") if one.grade != "claimed" and one.scope not in _HARMLESS]
     failure = failed(view.facts)
-    return bool(seen) or (failure is not None and failure.kind in MACHINE)
+    return bool(seen) or (failure is not None and failure.kind in MACHINE | {GPU_SLOWED})

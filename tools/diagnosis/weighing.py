@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from tools.diagnosis.clues import Clue, Entry, Seen
-from tools.diagnosis.failed import MACHINE, failed
+from tools.diagnosis.failed import GPU_SLOWED, MACHINE, failed
 from tools.diagnosis.families import ENTRIES
 from tools.diagnosis.health import health
 from tools.diagnosis.model import Assessment, Hypothesis, Reason, Status
@@ -111,6 +111,8 @@ def _with_cause(view: View, ranked: tuple[Hypothesis, ...], checked: tuple[str, 
     failure = failed(view.facts)
     if failure is not None and failure.kind in MACHINE and not first.label.startswith(_OF_LOAD):
         why = f"{failure.means}; what else failed may have come of it"
+    elif failure is not None and failure.kind == GPU_SLOWED and family(first.label) == "perf":
+        why = f"{failure.means}; what is slow may come of it"
     elif first.label in TOLD_BY_LOAD and _unseen_under_load(view):
         why = "the server was not seen busy, and only that tells these explanations apart"
     elif first.observed < OBSERVED_ENOUGH:

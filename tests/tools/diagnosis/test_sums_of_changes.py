@@ -87,6 +87,21 @@ def test_what_was_passed_on_is_less_certain_than_what_was_looked_at() -> None:
     assert (verdict["label"], verdict["certainty"]) == ("hicache.pin_failure", 0.9)
 
 
+@pytest.mark.parametrize("state", ["SW Thermal Slowdown                : Active", "HW Slowdown : Active"])
+def test_a_card_that_is_slowed_down_is_no_healthy_server_and_no_matter_of_settings(state: str) -> None:
+    line = (
+        "[2026-09-01 10:45:2{} TP0] Decode batch, #running-req: 6, #token: 18220, token usage: 0.05, "
+        "cuda graph: True, gen throughput (token/s): 41.11, #queue-req: 0"
+    )
+    lines = [line.format(number) for number in range(3)]
+    slowed = assess({"complaint": "everything is slow since monday", "evidence": [*lines, state]})
+    assert (slowed["kind"], slowed["changes"]) == ("abstain", [])
+    fine = assess(
+        {"complaint": "everything is slow since monday", "evidence": [*lines, state.replace("Active", "Not Active")]}
+    )
+    assert fine["kind"] == "healthy"
+
+
 def test_a_bare_read_of_forbidden_memory_names_no_cause() -> None:
     line = "RuntimeError: CUDA error: an illegal memory access was encountered"
     verdict = assess({"complaint": line, "evidence": [line], "sglang_version": "0.5.9"})

@@ -223,6 +223,11 @@ ENTRIES = (
                 "as more users came, or as evictions rose",
             ),
             Clue(2, both(_evicted, lacks(HYBRID)), "more was evicted than the pool holds"),
+            Clue(
+                2,
+                both(_evicted, lacks(HYBRID), lacks(SWA), either(below("metric", 0.3, "cache_hit_rate"), _MISSES)),
+                "and prompts find next to nothing",
+            ),
             Clue(4, both(_HITS_FALL, rose("evicted", 2)), "measured side by side, hits fall as evictions rise"),
             Clue(3, both(_HITS_FALL, lacks(rose("evicted", 2))), "the measured share of hits falls with the load"),
             Clue(

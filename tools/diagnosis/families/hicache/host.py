@@ -97,6 +97,18 @@ def _power_of_two(view: View) -> Seen | None:
     return None
 
 
+_POOLS = re.compile(r"host kv pool \((\d+) tokens\) is smaller than the device pool \((\d+) tokens\)", re.IGNORECASE)
+
+
+def _far_smaller(view: View) -> Seen | None:
+    """By the server's own warning (0.5.16 srt/mem_cache/memory_pool_host.py:117) less than half of the GPU pool."""
+    for one in view.facts.all("message", "host_pool_not_larger"):
+        sizes = _POOLS.search(str(one.value))
+        if sizes and 2 * int(sizes[1]) < int(sizes[2]):
+            return Seen(f"{int(sizes[1]):,} of {int(sizes[2]):,} tokens", (one.source,))
+    return None
+
+
 def _few_come_back(view: View) -> Seen | None:
     """Tokens served by the host are below a tenth of the tokens that were evicted."""
     evicted = view.number("metric", "evicted_tokens_total")
@@ -324,6 +336,7 @@ ENTRIES = (
                 2, both(ON, setting_below("--hicache-ratio", 1.3)), "the host pool is hardly larger than the GPU pool"
             ),
             Clue(2, said("host_pool_not_larger"), "the host pool is not larger than the GPU pool"),
+            Clue(2, _far_smaller, "it is a fraction of it"),
             Clue(3, both(ON, _few_come_back), "of what is evicted hardly any comes back from the host"),
             Clue(2, both(ON, _traffic_exceeds_tiers), "the conversations hold more than both tiers"),
         ),

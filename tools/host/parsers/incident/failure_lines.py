@@ -22,6 +22,7 @@ _LONGEST: Final = 4096
 _KINDS: Final[tuple[tuple[str, str], ...]] = (
     ("other_engine", r"\bvLLM API server version \d|\bInitializing a V[01] LLM engine|\bvLLM engine \(v\d|\[TensorRT-LLM\] TensorRT-LLM version|text_generation_launcher"),
     ("gpu_error", r"NVRM: Xid \([^)]*\): (?!13\b|31\b|43\b|45\b)|GPU has fallen off the bus|GPU is lost|Unable to determine the device handle|uncorrectable ECC|CUDA error: uncorrectable|Row remapp\w+ fail"),
+    ("gpu_slowed", r"(?:[HS]W (?:Thermal|Power Brake) |\bHW )Slowdown\s*:\s*Active\b"),
     ("fabric_not_ready", r"Error 802: system not yet initialized|fabric ?manager.{0,40}(?:not running|failed|inactive)"),
     ("gpu_not_there", r"invalid device ordinal"),
     ("gpu_too_old", r"SGLang only supports sm\d+"),
@@ -61,7 +62,7 @@ _TRIGGER: Final = re.compile(
     r"rror|xception|NVRM|in use|EADDR|No space|quota|lib(?:cuda|nvidia)|driver|NVML|undefined|GLIBC|shared object|memory"
     r"|imed out|timeout|nccl|gloo|SIGBUS|kernel image|gated|Client|resolution|service|retries|connect|No such|identifier"
     r"|weights|Read-only|header|Header|Buffer|EOF|load key|rchitecture|implementation|trust_remote|custom code|divisible"
-    r"|open files|illed|kill|fallen off|GPU is lost|device handle|abric|only supports|ordinal|ECC|egmentation|SIGSEGV|restricted|Repo id|misaligned|ompatibility|vLLM|LLM engine|TensorRT|text_generation|RDMA|IB device|clients joined"
+    r"|open files|illed|kill|Slowdown|fallen off|GPU is lost|device handle|abric|only supports|ordinal|ECC|egmentation|SIGSEGV|restricted|Repo id|misaligned|ompatibility|vLLM|LLM engine|TensorRT|text_generation|RDMA|IB device|clients joined"
 )
 
 

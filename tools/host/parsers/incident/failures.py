@@ -85,6 +85,7 @@ _PHASES: Final[tuple[tuple[str, str], ...]] = (
         "graph_capture",
         r"capture (?:\w+ )*(?:cuda |hip )?graph|graph captur|capture_one_batch_size|capturing|cuda_graph_runner\S*.*(?:capture|__init__)|during capture",
     ),
+    ("decode", r"\bin forward_decode\b"),  # the logits of a decode step are a batch of rows, no whole prompt's
     ("logits", r"logprob|logits_processor|compute_.*logprobs|lm_head|log_softmax|_get_logits"),
     (
         "multimodal",

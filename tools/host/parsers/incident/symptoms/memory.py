@@ -122,7 +122,7 @@ TERMS: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "long_prompts",
-        r"(?:documents?|prompts?|inputs?|files?|contexts?|requests?) of (?:about |some |around )?(?:\d{2,4}[k,]|\d{5,})[\d ]*k?[- ]?tokens?|\d{2,4}k?[- ]?(?:k|thousand)?[- ]tokens? (?:document|input|file|book|repo\w*)|(?:long|huge|large|big|giant|lengthy) (?:text |input )?(?:prompts?|contexts?|inputs?|documents?|requests?|prefills?)|\d{2,4}[k,]?(?:\d{3})?[- ]?(?:k|thousand)?[- ]tokens? (?:text )?(?:prompt|prefill|context|input)|\d{2,3}k (?:text )?(?:prefill|prompt|context)|quarter million tokens|thousand tokens?.{0,20}prompt|\d+ requests? x \d+k|long-context",
+        r"(?:documents?|prompts?|inputs?|files?|contexts?|requests?) of (?:about |some |around )?(?:\d{2,4}[k,]|\d{5,})[\d ]*k?[- ]?tokens?|\d{2,4}k?[- ]?(?:k|thousand)?[- ]tokens? (?:document|input|file|book|repo\w*)|(?:long|huge|large|big|giant|lengthy) (?:text |input )?(?:prompts?|contexts?|inputs?|documents?|requests?|prefills?)|\d{2,4}[k,]?(?:\d{3})?[- ]?(?:k|thousand)?[- ]tokens? (?:text )?(?:prompt|prefill|context|input)|\d{2,3}k (?:text )?(?:prefill|prompt|context)|quarter million tokens|thousand tokens?.{0,20}prompt|\d+ requests? x \d+k|long-context|\d{2,4}[- ]pages?\b",
     ),
     (
         "steady_prefill",
@@ -138,7 +138,7 @@ TERMS: Final[tuple[tuple[str, str], ...]] = (
         "above_graph_size",
         r"(?:above|beyond|exceed\w*|larger than|past|over) (?:the )?(?:captured|graph|largest captured|cuda graph)|cuda graph: false|without (?:cuda )?graphs?|eager",
     ),
-    ("prefill_graphs", r"prefill (?:cuda )?graphs?|piecewise|cuda-graph-backend-prefill"),
+    ("prefill_graphs", r"prefill (?:cuda )?graphs?|capturing num tokens|piecewise|cuda-graph-backend-prefill"),
     ("outside_pytorch", r"non-pytorch|outside pytorch|deepep|low[_-]latency (?:mode|buffers)|symmetric memory|nvshmem"),
     ("workspace", r"(?<!sgl-)\bworkspace\b"),
     (
