@@ -14,6 +14,7 @@ from agent.views.words import defanged
 
 Json = dict[str, Any]
 
+MOST_COLUMNS: Final = 8  # that paper holds side by side: rows of more are set as running text there
 STYLE: Final = """
 :root { color-scheme: light dark; --ink: #1b1f24; --dim: #57606a; --paper: #ffffff; --rule: #d0d7de; --link: #0a4fb5;
   --code: #f6f8fa; --a: #2f6fdf; --b: #b35900; --c: #1a7f37; --d: #7a4bd0; --e: #b0307f; --f: #5b6b7b; --free: #c9d1d9;
@@ -35,6 +36,7 @@ th, td { text-align: left; vertical-align: top; padding: .3rem .6rem .3rem 0; bo
   min-width: 4.5rem; overflow-wrap: break-word; }
 td[data-column="time"] { white-space: nowrap; }
 th { color: var(--dim); font-weight: 600; } td:last-child { min-width: 9rem; }
+.wide th, .wide td { min-width: 3.2rem; } .wide td:last-child { min-width: 17rem; }
 pre { margin: .5rem 0; padding: .6rem; background: var(--code); border: 1px solid var(--rule); white-space: pre-wrap;
   font-size: .82rem; overflow-wrap: anywhere; }
 .quotes { margin: .5rem 0; padding: .3rem .6rem; background: var(--code); border: 1px solid var(--rule); }
@@ -66,7 +68,12 @@ svg .line.c { stroke: var(--c); } svg .axis { stroke: var(--rule); } svg .mark {
   .scroll td.empty { display: none; } .scroll tbody, .scroll table, .scroll caption { display: block; } }
 @media print { body { max-width: none; padding: 0; font-size: .85rem; } pre, figure, tr, .quotes p {
   break-inside: avoid; }
-  h2, h3 { break-after: avoid; } a { color: inherit; text-decoration: none; } .scroll { overflow: visible; } }
+  h2, h3, caption, thead { break-after: avoid; } tbody tr:first-child { break-before: avoid; }
+  a { color: inherit; text-decoration: none; } .scroll { overflow: visible; }
+  .wide thead { display: none; } .wide tr { display: block; padding: .3rem 0; border-bottom: 1px solid var(--rule); }
+  .wide td, .wide td:last-child { display: inline; min-width: 0; border: 0; padding: 0 .8rem 0 0; }
+  .wide td::before { content: attr(data-column) ": "; color: var(--dim); } .wide td.empty { display: none; }
+  .wide td:first-child { font-weight: 600; } .wide td:first-child::before { content: none; } }
 """
 
 
@@ -137,9 +144,10 @@ def _block(block: Block, document: Json, known: Mapping[str, str]) -> str:
                 + "</tr>"
                 for row in block.rows
             )
+            kind = "scroll wide" if len(block.columns) > MOST_COLUMNS else "scroll"
             caption = f"<caption>{_text(block.label)}</caption>"
             table = f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
-            return f'<div class="scroll" tabindex="0" role="region" aria-label="{_text(block.label)}">{table}</div>'
+            return f'<div class="{kind}" tabindex="0" role="region" aria-label="{_text(block.label)}">{table}</div>'
         case Code():
             return f'<pre tabindex="0">{_text(block.text)}</pre>'
         case Quotes():

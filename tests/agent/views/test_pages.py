@@ -25,6 +25,7 @@ from transcripts.store import Store
 Json = dict[str, Any]
 AXE = "axe.run(document, {resultTypes: ['violations']}).then(r => r.violations.map(v => v.id + ': ' + v.nodes[0].html))"
 WIDTHS = (390, 1280)
+PAPER = 718  # pixels between the margins of A4
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +93,13 @@ def test_light_and_dark_are_two_papers_and_print_is_white_enough(browser: Browse
     assert light != dark
     assert browser.value(paper) == light
     assert browser.printed().startswith(b"%PDF")
+
+
+@pytest.mark.parametrize("name", HOSTS)
+def test_print_is_as_wide_as_paper(browser: Browser, pages: dict[str, Path], name: str) -> None:
+    """What is wider has the browser print everything smaller."""
+    browser.open(pages[name], width=PAPER, medium="print")
+    assert browser.value("document.documentElement.scrollWidth") <= PAPER
 
 
 def test_a_reference_is_followed_to_the_line_it_names(browser: Browser, pages: dict[str, Path]) -> None:
