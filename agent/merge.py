@@ -179,12 +179,10 @@ def _hicache_row(budget: capacity.HostBudget, cited: list[str], now: capacity.Le
 
 
 def _gpu_memory(lever: capacity.Lever | None) -> Json:
-    """GiB of the pool and of what stays free on each GPU, None where that is not known."""
-    pool, free = (None, None) if lever is None else (lever.pool_gib, lever.gpu_free_gib)
-    return {
-        "gpu_pool_gib": None if pool is None else round(pool, 2),
-        "gpu_free_gib": None if free is None else round(free, 2),
-    }
+    """GiB of the pool and of what stays free on each GPU, at most and at least; None where that is not known."""
+    known = (None,) * 3 if lever is None else (lever.pool_gib, lever.gpu_free_gib, lever.gpu_free_least_gib)
+    names = ("gpu_pool_gib", "gpu_free_gib", "gpu_free_least_gib")
+    return {name: None if gib is None else round(gib, 2) for name, gib in zip(names, known, strict=True)}
 
 
 def _weakest(found: Iterable[capacity.Sum]) -> str:

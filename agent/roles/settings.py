@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from agent import sums
-from agent.views.words import amount, option_typed
+from agent.views.words import amount, free_of_gpu, option_typed
 from tools import capacity
 from transcripts.errors import ScoutError
 from transcripts.facts import Facts
@@ -64,7 +64,7 @@ def _told(facts: Facts, named: str, settings: Mapping[str, str], lever: capacity
     if budget.free_gib is not None and lever.gpu_free_gib is not None:
         text = f"Free on a GPU: {budget.free_gib:.2f} GiB now"
         if abs(lever.gpu_free_gib - budget.free_gib) >= 0.005:
-            text += f", {lever.gpu_free_gib:.2f} then"
+            text += f", {free_of_gpu(lever.gpu_free_gib, lever.gpu_free_least_gib)} then"
         yield f"{text}; {budget.headroom_gib:g} should stay{_short_of(lever.gpu_free_gib)}"
     largest = budget.sum("largest_fraction")
     if FRACTION in settings and largest is not None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from agent.views.layout import Line, columned, item, paragraph
-from agent.views.words import amount, listed, plural, with_sources
+from agent.views.words import amount, free_of_gpu, listed, plural, with_sources
 
 Json = dict[str, Any]
 OPTIONS_SHOWN: Final = 8
@@ -70,7 +70,10 @@ def felt(option: Json, when: str) -> str:
 def gpu_memory(option: Json) -> str:
     """GiB of a GPU: what the pool takes, and what stays free with it."""
     pool, free = option.get("gpu_pool_gib"), option.get("gpu_free_gib")
-    return "" if pool is None else f"pool {pool:.2f}" + ("" if free is None else f", free {free:.2f}")
+    if pool is None or free is None:
+        return "" if pool is None else f"pool {pool:.2f}"
+    least = option.get("gpu_free_least_gib", free)
+    return f"pool {pool:.2f}, free {free_of_gpu(free, least)}"
 
 
 def _further(options: list[Json]) -> list[tuple[str, list[tuple[str, str]]]]:

@@ -223,3 +223,8 @@ def sentence(text: str) -> str:
     if first.isalpha() and first.islower():
         text = text[0].upper() + text[1:]
     return text if text.endswith((".", "!", "?", "…", "”", ":")) else f"{text}."
+
+
+def free_of_gpu(most: float, least: float | None) -> str:
+    """GiB that stay free: one figure, or the two that it lies between."""
+    return f"{most:.2f}" if least is None or most - least < 0.05 else f"{least:.2f} to {most:.2f}"

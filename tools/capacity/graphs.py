@@ -39,14 +39,22 @@ class GraphGrowth:
 def graph_growth(facts: Facts, limit: int) -> GraphGrowth | None:
     """For a limit on running requests over all pools; None where it captures no more, or nothing tells."""
     server = Deployment(facts)
+    return growth_in_pool(server, limit // server.limit_parts(server.attention_dp), speculative=True)
+
+
+def growth_in_pool(server: Deployment, rows: int, *, speculative: bool) -> GraphGrowth | None:
+    """For so many running requests in one pool, with the draft's captures where there still is one; None where that
+    captures no more, or nothing tells."""
     now, largest = server.running_limit, server.largest_graph
     taken: dict[str, Known] = {
-        name: fact for name, scope in CAPTURES.items() if (fact := server.fact("graph_gib", scope)) is not None
+        name: fact
+        for name, scope in CAPTURES.items()
+        if (speculative or scope == "target") and (fact := server.fact("graph_gib", scope)) is not None
     }
     if now is None or not largest or not taken:
         return None
     held = min(int(now.value), largest)
-    then = min(limit // server.limit_parts(server.attention_dp), largest)
+    then = min(rows, largest)
     if held < 1 or then <= held:
         return None
     steps = {name: fact.value * (then - held) / held for name, fact in taken.items()}

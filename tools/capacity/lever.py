@@ -33,6 +33,7 @@ class Lever:
     fits: bool | None
     binds: str
     gpu_free_gib: float | None
+    gpu_free_least_gib: float | None
     pool_gib: float
     sums: tuple[Sum, ...]
     why_not: str

@@ -118,9 +118,10 @@ class Catalogue:
         now = self._now
         reasons = [move.why_not for move in moves if move.why_not]
         risks = [move.risk for move in moves]
-        free, keep = outcome.gpu_free_gib, headroom_gib(self._server)
-        if outcome.gpu_fits and moves and free is not None and free < keep - 0.05:
-            risks.append(f"tight: {free:.1f} GiB stay free where {keep:g} should")
+        free, least, keep = outcome.gpu_free_gib, outcome.gpu_free_least_gib, headroom_gib(self._server)
+        if outcome.gpu_fits and moves and free is not None and least is not None and least < keep - 0.05:
+            stays = f"{least:.1f}" if free - least < 0.05 else f"{least:.1f} to {free:.1f}"
+            risks.append(f"tight: {stays} GiB stay free where {keep:g} should")
         if not outcome.gpu_fits:
             reasons.append(self._gpu_reason(outcome, whole=not moves or name == AS_SET))
         if outcome.tokens and (outcome.host_fits is False or (outcome.host_fits is None and moves)):
@@ -151,6 +152,7 @@ class Catalogue:
             fits=_fits(outcome, moves),
             binds=outcome.binds,
             gpu_free_gib=outcome.gpu_free_gib,
+            gpu_free_least_gib=outcome.gpu_free_least_gib,
             pool_gib=outcome.pool_gib,
             sums=outcome.sums,
             why_not="; ".join(dict.fromkeys(reasons)),

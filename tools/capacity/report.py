@@ -114,6 +114,7 @@ class Report:
             "fits": lever.fits,
             "frontier": lever.frontier,
             "gpu_free_gib": lever.gpu_free_gib,
+            "gpu_free_least_gib": lever.gpu_free_least_gib,
             "why_not": lever.why_not,
         }
         if self._ranges:

@@ -51,7 +51,8 @@ class Settings:
 class Outcome:
     """What the settings give. Tokens over all pools; `running` is None where no load was observed.
 
-    `gpu_free_gib` is what stays free after all graphs, None where it was never observed.
+    `gpu_free_gib` is what stays free after all graphs, None where it was never observed; `gpu_free_least_gib` is that
+    if the captures of more requests grow as the largest batch does, the same where none come in.
     """
 
     settings: Settings
@@ -65,6 +66,7 @@ class Outcome:
     host_fits: bool | None
     largest_ratio: float
     gpu_free_gib: float | None
+    gpu_free_least_gib: float | None
     gpu_fits: bool
     pool_gib: float
     grade: Grade
@@ -134,7 +136,8 @@ class Scenarios:
         limit = memory_limit(server)[0] if known else 0
         largest = here.largest_ratio(limit / server.ranks_here) if tokens > 0 else 0.0
         host, rows = self._host(settings, here)
-        free, lacking = self._free(settings, shape, layout, tokens), self.table_lacks_gib(settings, tokens)
+        free, least = self._free(settings, shape, layout, tokens)
+        lacking = self.table_lacks_gib(settings, tokens)
         total = tokens * groups
         sums.append(
             Sum(
@@ -162,6 +165,7 @@ class Scenarios:
             host_fits=(host <= limit if known else None) if settings.hicache else True,
             largest_ratio=largest,
             gpu_free_gib=free,
+            gpu_free_least_gib=least,
             gpu_fits=tokens > 0
             and lacking <= 0
             and (free is None or free >= HEADROOM_FLOOR_GIB or self._no_worse(free, settings, tokens)),
@@ -323,12 +327,15 @@ class Scenarios:
             return 0.0
         return draft.attention_weight_elements * 2.0 * (1 / layout.attn_tp - 1 / self.server.attn_tp) / GIB
 
-    def _free(self, settings: Settings, shape: ModelShape, layout: pools.Layout, tokens: int) -> float | None:
-        """What stays free on a GPU: what is free now, less what the settings take out of the reserve."""
+    def _free(
+        self, settings: Settings, shape: ModelShape, layout: pools.Layout, tokens: int
+    ) -> tuple[float | None, float | None]:
+        """What stays free on a GPU, at most and at least: what is free now, less what the settings take out of the
+        reserve."""
         server = self.server
         free, before, fraction = server.free_now_gib, server.before_gib, server.fraction
         if free is None or before is None or fraction is None:
-            return None
+            return None, None
         left = free.value + settings.freed_gib
         now, then, tokens_now = server.draft_bytes_per_token, server.draft_bytes(layout), server.pool_tokens
         held = server.bytes_per_token
@@ -341,13 +348,16 @@ class Scenarios:
             left -= (then.value * tokens - now.value * tokens_now.value) / GIB
             left -= self._draft_weights_repeated(layout)
         rows_now = server.running_limit
-        if rows_now is not None and server.context_len:
-            rows = self.limit_per_pool(settings, tokens)
-            table = pools.request_table_bytes(1, server.context_len, server.draft_tokens)
-            largest = server.largest_graph or 0
-            captured = min(rows, largest) - min(rows_now.value, largest)
-            left -= (rows - rows_now.value) * table / GIB + captured * graphs.MIB_PER_REQUEST * MIB / GIB
-        return left
+        if rows_now is None or not server.context_len:
+            return left, left
+        rows = self.limit_per_pool(settings, tokens)
+        left -= (rows - rows_now.value) * pools.request_table_bytes(1, server.context_len, server.draft_tokens) / GIB
+        growth = graphs.growth_in_pool(server, rows, speculative=settings.speculative)
+        if growth is not None:
+            return left - growth.low_gib, left - growth.high_gib
+        largest = server.largest_graph or 0
+        left -= (min(rows, largest) - min(rows_now.value, largest)) * graphs.MIB_PER_REQUEST * MIB / GIB
+        return left, left
 
 
 def attention_bytes_per_element(server: Deployment) -> tuple[float, Grade]:

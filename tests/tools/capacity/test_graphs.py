@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.program import sglscout
 from tools import capacity
 from tools.host.recorded import load
@@ -16,6 +18,19 @@ def test_graphs_of_larger_batches_are_told(tmp_path: Path) -> None:
     # 1.48 + 0.94 + 1.12 GiB were captured for 48 requests; 24 more take half of that at most, 3 x 24 x 2 MiB at least.
     assert "batches of 49 to 72 take 0.14 to 1.77 GiB" in told
     assert walls[0] != told
+
+
+def test_what_stays_free_with_more_requests_is_a_range_and_the_picture_shows_its_lower_end(tmp_path: Path) -> None:
+    made = sglscout(tmp_path, "demo", "slots", "--json").document
+    options = {option["name"]: option for option in made["options"]}
+    now, more, plain = (options[name] for name in ("now", "more slots", "speculative decoding off"))
+    free = now["gpu_free_gib"]
+    assert now["gpu_free_least_gib"] == free
+    # The request table takes 0.02 GiB more, the three captures 0.14 to 1.77 GiB; without a draft the first alone 0.74.
+    assert (more["gpu_free_gib"], more["gpu_free_least_gib"]) == pytest.approx((free - 0.16, free - 1.79), abs=0.011)
+    assert plain["gpu_free_gib"] - plain["gpu_free_least_gib"] == pytest.approx(0.74 - 0.05, abs=0.011)
+    after = {step["name"]: step["gib"] for step in made["memory_after"]}
+    assert after["free"] == pytest.approx(more["gpu_free_least_gib"], abs=0.011)
 
 
 def test_no_larger_batches_where_no_memory_is_left_for_them(tmp_path: Path) -> None:
