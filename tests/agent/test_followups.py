@@ -49,6 +49,7 @@ QUESTIONS = [
     ("what if I only have 4 GPUs", ["on 4 they take up to 144.7 of 95.6", "do not fit"]),
     ("was wenn ich nur 4 GPUs habe", ["do not fit"]),
     ("what does it cost in quality", ["nothing that was read says that answers change"]),
+    ("why 72 and not 100", ["0.9 of 159,209 tokens", "100 would hold 1.25 of the pool", "72 hold 0.90"]),
     ("which of these first", ["there is one change: set --max-running-requests to 72"]),
     ("what breaks if I apply this", ["more requests decode at once", "a restart ends them"]),
     ("where are the other 9 GB?", ["kv pool: 10.42 gib", "weights: 72.35 gib", "target graphs: 1.48 gib", "free: "]),

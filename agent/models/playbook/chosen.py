@@ -12,6 +12,7 @@ from agent.models.playbook.answer import cited
 from agent.models.playbook.operating import looks, sources
 from agent.views.first import hicache_in_short
 from agent.views.words import amount, change_told
+from tools import capacity
 from tools.spoken import CALLED, HICACHE, KV_DTYPE, SPECULATION
 
 Json = dict[str, Any]
@@ -89,8 +90,25 @@ def why_this_value(case: Case, found: Found) -> str:
             lines = [cited(f"{change_told(each)}: {each['why']}", each["evidence"], case)]
             rows = case.advised.arithmetic if case.advised else ()
             lines += [_sum(row, case) for row in rows[:SHOWN]]
+            lines += [_other_limit(case, each, int(other)) for other in _COUNT.findall(found.string)]
             return "\n".join(line for line in lines if line)
     return ""
+
+
+_COUNT: Final = re.compile(r"(?<![\w.])\d+(?![\w.])")
+_FEWEST: Final = 8  # requests; a smaller count in a question is no limit
+
+
+def _other_limit(case: Case, change: Json, other: int) -> str:
+    """How much of the pool another limit would hold beside the chosen one; empty where that cannot be summed."""
+    slots, to = capacity.slots_for(case.facts), change["to"]
+    if change["flag"] != "--max-running-requests" or other < _FEWEST or other == to or not isinstance(to, int):
+        return ""
+    if not isinstance(slots, capacity.Slots):
+        return ""
+    held, wanted = (count / slots.groups / slots.wall for count in (to, other))
+    text = f"{other} would hold {wanted:.2f} of the pool at the length seen, {to} hold {held:.2f}"
+    return cited(text, change["evidence"], case)
 
 
 def _sum(row: Json, case: Case) -> str:
