@@ -14,7 +14,7 @@ from transcripts.redaction.found import Found, slug
 
 _ANSI: Final = r"(?:\x1b\[[0-9;]*m)*"
 _SECRET_NAME: Final = re.compile(
-    r"(?:(?:.*[^a-z])?(?:api[_.-]?keys?|access[_-]?key(?:[_-]?id)?|secret[_-]?(?:access[_-]?)?keys?"
+    r"(?:(?:.*[^a-z])?(?:api[_.-]?keys?|access[_-]?key(?:[_-]?id)?|identitytoken|secret[_-]?(?:access[_-]?)?keys?"
     r"|(?:admin|private|auth|signing"
     r"|master|account|encryption|storage|service|client|deploy"
     r"|webhook|(?:pre[_-]?)?shared|fernet|session|hmac|subscription|ssh|jwt|sas|app|application|consumer|bot|license|root|user)"
@@ -65,7 +65,9 @@ _NUMBER: Final = re.compile(r"-?\d{1,9}(?:\.\d+)?%?")
 _MARKUP_QUOTE: Final = r"(?:&(?:quot|apos|#3[49]|#x2[27]);)?"
 # Two colons stand before base64 in LDIF.
 EQUALS: Final = rf"\\*[\"']?{_MARKUP_QUOTE}{_ANSI}[ \t]*(?:=>|:=|::|[:=])[ \t]*{_ANSI}{_MARKUP_QUOTE}"
-_BETWEEN: Final = r"(?:=|[ \t]+|\0|\\0|[\"'],?\s*(?=[\"'])|[ \t]*\n[ \t]*-[ \t]+(?=[\"']))"
+# A line of a shell may go on below.
+_BLANKS: Final = r"(?:[ \t]|\\\r?\n)+"
+_BETWEEN: Final = rf"(?:=|{_BLANKS}|\0|\\0|[\"'],?\s*(?=[\"'])|[ \t]*\n[ \t]*-[ \t]+(?=[\"']))"
 
 # What may follow a secret's name, tried in order from where the name ends.
 # The type of a string may stand before it, as a call or as an annotation.
@@ -78,7 +80,7 @@ _BARE_VALUE: Final = re.compile(rf"{EQUALS}(?P<v>[^\s,;&)}}\]\"'«|>\\\0][^\s,;&
 _FLAG_QUOTED: Final = re.compile(rf"{_BETWEEN}(?!-){QUOTED}", re.MULTILINE)
 # A line break ends a flag's name too: so the words of /proc/PID/cmdline come from a probe.
 _FLAG_BARE: Final = re.compile(
-    rf"{_ANSI}(?:=|[ \t]+|\n|\0|\\0){_ANSI}(?P<v>[^\s\0\x1b\"'«\\-][^\s\0\x1b\"'«\\]{{0,8000}})"
+    rf"{_ANSI}(?:=|{_BLANKS}|\n|\0|\\0){_ANSI}(?P<v>[^\s\0\x1b\"'«\\-][^\s\0\x1b\"'«\\]{{0,8000}})"
 )
 # One word a line: an argv as the kernel keeps it, or as a list of YAML.
 _FLAG_BELOW: Final = re.compile(r"[ \t]*\r?\n[ \t]*(?:-[ \t]+)?(?P<v>[^\s\"'«-][^\s\"'«]*)[ \t]*(?=\r?\n|$)")

@@ -210,6 +210,31 @@ RULES: Final = (
 
 PEM: Final = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?P<v>.*?)(?=-----END |\Z)", re.DOTALL)
 
+# Everything in a Secret of Kubernetes is one, whatever it is called; its kind may stand behind its data.
+_KUBE_DOCUMENT: Final = re.compile(r"^---", re.MULTILINE)
+_KUBE_SECRET: Final = re.compile(r"^[ \t]*(?:- )?[\"']?kind[\"']?:[ \t]*[\"']?Secret[\"']?,?[ \t\r]*$", re.MULTILINE)
+_KUBE_DATA: Final = re.compile(
+    r"^(?P<in>[ \t]*)(?:data|stringData):[ \t\r]*\n(?P<v>(?:(?P=in)[ \t]+[^\n]*(?:\n|\Z))+)"
+    r"|\"(?:data|stringData)\":\s*(?P<json>\{[^{}]*\})",
+    re.MULTILINE,
+)
+_KUBE_ENTRY: Final = re.compile(r"^[ \t]+(?>[\w./-]+:(?:[ \t]+[\"']?|$))?+(?P<v>[^\s\"'«|>][^\n\"'«\r]*)", re.MULTILINE)
+_KUBE_MEMBER: Final = re.compile(r":\s*\"(?P<v>[^\"«]+)\"")
+
+
+def kube_secrets(text: str) -> Iterator[Found]:
+    """The values of Kubernetes' objects of the kind Secret, in the whole text."""
+    if "Secret" not in text or "ata" not in text:
+        return
+    start = 0
+    for end in [*(mark.start() for mark in _KUBE_DOCUMENT.finditer(text)), len(text)]:
+        if _KUBE_SECRET.search(text, start, end):
+            for data in _KUBE_DATA.finditer(text, start, end):
+                part, entry = ("v", _KUBE_ENTRY) if data["v"] else ("json", _KUBE_MEMBER)
+                for found in entry.finditer(text, *data.span(part)):
+                    yield Found(*found.span("v"), "secret:kubernetes", False)
+        start = end
+
 
 def placed(text: str, lower: str, start: int, end: int) -> Iterator[Found]:
     """What stands where secrets stand, between two places of a text; `lower` is the text in lower case."""

@@ -15,7 +15,7 @@ from transcripts.redaction import rules, share, views
 from transcripts.redaction.found import Found, slug
 from transcripts.redaction.known import Known
 from transcripts.redaction.placeholders import PLACEHOLDER, Placeholders
-from transcripts.redaction.places import PEM
+from transcripts.redaction.places import PEM, kube_secrets
 from transcripts.redaction.prompts import prompts
 from transcripts.redaction.triggers import TRIGGER_FORMS, TRIGGERS
 
@@ -108,6 +108,7 @@ class Redactor:
             for match in PEM.finditer(text)
             if "PRIVATE KEY" in text
         ]
+        found.extend(kube_secrets(text))
         lower = _lower(text)
         for start, end in _regions(text, lower, TRIGGERS, TRIGGER_FORMS):
             found.extend(rules.secrets(text, lower, start, end))

@@ -131,7 +131,7 @@ _KUBE_OPTIONS: Final = {
 
 def _kube(parsed: Parsed) -> Iterable[Finding]:
     if any(
-        re.search(r"(?i)(^|[,/])(secrets?|sealedsecrets?|externalsecrets?|configmaps?|cm)(s?$|[,/])", word_)
+        re.search(r"(?i)(^|[,/])(secrets?|sealedsecrets?|externalsecrets?|configmaps?|cm)(s?$|[,/.])", word_)
         for word_ in parsed.operands
     ):
         yield deny("secret", "the cluster's keys")
