@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import importlib
 import io
@@ -118,6 +119,9 @@ def main() -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         _leave(0)
     except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            _say("what is given is taken for the name of a file, and is too long for one. Give a path.")
+            _leave(2)
         if error.errno not in DISK_FULL:
             _bug(error)
         _say(f"disk full: {error.filename or error.strerror}. Free some space, then try again.")

@@ -46,6 +46,8 @@ def _one_line(done: Done, code: int, *words: str) -> None:
         (["writeup", "ses_0123456789ABCDEF"], 2, "no session or task"),
         (["demo", "nowhere"], 2, "There are: slots"),
         (["collect"], 2, "needs --host"),
+        (["rules", "tp", "--source", "x" * 300], 2, "too long"),
+        (["upgrade", "0.5.9", "0.5.16", "--for", "x" * 300], 2, "too long"),
         (["diagnose", "slow", "--host", "local", "--model", "gpt"], 2, "needs an endpoint"),
     ],
 )
