@@ -50,6 +50,7 @@ class Journal:
         self._clock = Clock()
         self._boot, self._prelude = Boot(), Boot()
         self._load, self._past_load = Load(clock=self._clock), Load(clock=self._clock)
+        self._past_limit: float | None = None
         self._args: tuple[Line, dict[str, server_args.Scalar]] | None = None
         self._starts = 0
         self._starts_line = 0
@@ -123,10 +124,13 @@ class Journal:
                     page.add("kv_pool_of_starts", tokens, number, scope=scope)
         boot.write(page, served=len(self._load.decode_rows) > 0)
         served = self._served()
-        if not served.empty:
+        past = served is self._past_load
+        # How a start ran that had another limit says nothing of how the present one runs.
+        limits = {self._past_limit, boot.limit()} - {None}
+        if not served.empty and not (past and len(limits) > 1):
             served.write(page, boot.limit())
-            if served is self._past_load:
-                page.add("load_of_past_start", True, self._starts_line)
+        if past and not served.empty:
+            page.add("load_of_past_start", True, self._starts_line)
         return page.facts
 
     def _served(self) -> Load:
@@ -153,10 +157,11 @@ class Journal:
 
     def _next_start(self, line: Line) -> None:
         self._starts, self._starts_line = self._starts + 1, line.number
-        self._boot, self._prelude = self._prelude, Boot()
-        self._boot.began_line, self._boot.began_at = line.number, line.at
         if not self._load.empty:
             self._past_load, self._load = self._load, Load(clock=self._clock)
+            self._past_limit = self._boot.limit()
+        self._boot, self._prelude = self._prelude, Boot()
+        self._boot.began_line, self._boot.began_at = line.number, line.at
         self._args = None
 
     def _ready(self, line: Line) -> None:

@@ -119,7 +119,8 @@ def test_several_starts() -> None:
     assert facts.number("server_arg", "max_running_requests") == 32
     assert facts.get("ready") is not None
     assert facts.number("ready") == 0
-    assert facts.number("running_p50") == 24, "the last start that served"
+    assert facts.get("running_p50") is None, "the last start that served had another limit"
+    assert facts.get("load_of_past_start") is not None
 
 
 def test_a_second_load_after_ready_is_a_start_where_the_arguments_were_cut_off() -> None:
@@ -298,3 +299,19 @@ def test_a_rate_across_prefill_is_held_against_the_rate_before_it_on_the_same_ra
     fewer = [decode.format(1, 22, "800.0"), prefill.format(32768), decode.format(9, 3, "60.0")]
     short = [decode.format(1, 22, "800.0"), prefill.format(300), decode.format(9, 23, "60.0")]
     assert all("decode_rate_across_prefill" not in read("\n".join(one)) for one in (fewer, short))
+
+
+@pytest.mark.parametrize(("limit", "counts"), [(48, True), (72, False)])
+def test_the_load_of_a_start_with_another_limit_is_not_that_of_the_present_start(limit: int, counts: bool) -> None:
+    begun = "[2026-02-10 03:{minute}:00] server_args=ServerArgs(model_path='/m', tp_size=8)"
+    lines = [
+        begun.format(minute=10),
+        f"[2026-02-10 03:11:40 TP0] {SUMMARY}",
+        *(decode(second, 48, 95_000, 17) for second in range(720, 760)),
+        begun.format(minute=20),
+        f"[2026-02-10 03:21:40 TP0] {SUMMARY.replace('requests=48', f'requests={limit}')}",
+    ]
+    facts = read("\n".join(lines))
+    assert facts.number("running_limit") == limit
+    assert facts.get("load_of_past_start") is not None
+    assert (facts.get("running_p95") is not None) == counts
