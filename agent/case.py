@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Final
 
@@ -295,13 +295,18 @@ class Case:
             case EvidenceTaken():
                 self._note_look(record)
             case Weighed():
-                self.events.append(Event(record.at, f"weighed: {_WEIGHED[record.kind]} {record.label}".rstrip()))
+                leading = record.hypotheses[0].supporting if record.label and record.hypotheses else ()
+                text = f"weighed: {_WEIGHED[record.kind]} {record.label}".rstrip()
+                self.events.append(
+                    Event(record.at, text, _leading(source for reason in leading for source in reason.source))
+                )
             case TaskChanged() if record.status != "running":
                 known = self.tasks.get(record.id)
                 about = record.description or (known.description if known else "")
                 self._note_task(record.at, f"research {record.status}: ", about or record.id)
             case Advised():
-                self.events.append(Event(record.at, f"recommended: {typed(record.changes) or 'no change'}"))
+                cited = _leading(source for change in record.changes for source in change["evidence"])
+                self.events.append(Event(record.at, f"recommended: {typed(record.changes) or 'no change'}", cited))
             case Verified():
                 met = sum(row["outcome"] == "met" for row in record.rows)
                 unseen = sum(row["outcome"] == "not yet visible" for row in record.rows)
@@ -324,12 +329,16 @@ class Case:
     def _note_look(self, record: EvidenceTaken) -> None:
         """Looks that follow each other are one event: when the first came, how many, which brought nothing.
 
-        What the operator said is kept as evidence too, and is no look.
+        What the operator said is kept as evidence too, and is no look: the event of its saying refers to it.
         """
         if record.probe == COMPLAINT:
+            said = (f"complaint: {record.text}", f"operator: {record.text}")
+            for at, event in enumerate(self.events):
+                if event.text in said and not event.references:
+                    self.events[at] = replace(event, references=(record.id,))
             return
         last = self.events[-1]
-        together = last.references and last.references[0].startswith("E")
+        together = last.text.startswith("looked at ")
         seen = (*(last.references if together else ()), record.id)
         nothing = [item.probe for name in seen if (item := self.evidence.get(name)) is not None and item.problem]
         nothing += [record.probe] if record.problem else []
@@ -360,3 +369,8 @@ class Case:
             for citation in finding.citations:
                 if citation.id:
                     self.citations[citation.id] = citation
+
+
+def _leading(sources: Iterable[str]) -> tuple[str, ...]:
+    """As many different sources as an event names."""
+    return tuple(dict.fromkeys(source for source in sources if source))[:3]
