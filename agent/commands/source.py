@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agent.commands.options import once
+from agent.views.words import plural
 from transcripts.errors import UsageError
 
 if TYPE_CHECKING:
@@ -203,12 +204,15 @@ def fetch_trees(versions: tuple[str, ...]) -> int:
 @JSON
 def prune_trees(keep: tuple[str, ...], as_json: bool) -> int:
     """Remove cached trees; a release that is needed again is fetched again."""
-    removed = _store().prune(set(keep))
+    store = _store()
+    removed = store.prune(set(keep))
     if as_json:
         print_document({"removed": removed})
     else:
         freed = sum(tree["bytes"] for tree in removed) / (1 << 20)
-        click.echo(f"{len(removed)} trees removed, {freed:.1f} MiB.")
+        read = [tree for tree in store.trees() if not {tree["version"], tree["digest"]} & set(keep)]
+        left = f" {plural(len(read), 'tree')} stay: another process reads them." if read else ""
+        click.echo(f"{plural(len(removed), 'tree')} removed, {freed:.1f} MiB.{left}")
     return 0
 
 

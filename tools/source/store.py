@@ -4,6 +4,7 @@ CACHE/source/trees/DIGEST/          a tree (see tree.py) with its catalogue besi
 CACHE/source/versions/VERSION.json  which tree is the released version
 CACHE/source/paths/KEY.json         which tree a folder was, when its files had these sizes and times
 CACHE/source/locks/KEY.lock         held while one process fetches; others wait
+CACHE/source/locks/tree-DIGEST.lock shared by those that read a tree: it is not pruned under them
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import IO, Any, Final, Literal
 
 from tools.source import wheel
 from tools.source.errors import SourceUnavailable
@@ -30,6 +31,7 @@ from transcripts.paths import at_home
 Origin = Literal["wheel", "host", "path"]
 Progress = Callable[[str, int, int | None], None]
 STALE_SECONDS: Final = 24 * 3600
+_READ: Final[dict[Path, IO[str]]] = {}  # locks of the trees that this process has opened, held until it ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +122,18 @@ class TreeStore:
             raise SourceUnavailable(
                 f"the tree could not be stored: {error.strerror}.", "Free some space, or run `sglscout source prune`."
             ) from error
+        self._read(manifest.digest)
         return Placed(self.folder / "trees" / manifest.digest, manifest, origin)
+
+    def _read(self, digest: str) -> None:
+        """Keep a tree from being pruned while this process reads it; waits for a prune of it to end."""
+        lock = self._lock_of(digest)
+        if lock not in _READ:
+            _READ[lock] = lock.open("w")
+            fcntl.flock(_READ[lock], fcntl.LOCK_SH)
+
+    def _lock_of(self, digest: str) -> Path:
+        return self.folder / "locks" / f"tree-{digest}.lock"
 
     def _pointed(self, pointer: Path, origin: Origin, signature: str = "") -> Placed | None:
         try:
@@ -129,7 +142,11 @@ class TreeStore:
             return None
         if document.get("signature", "") != signature:
             return None
-        folder = self.folder / "trees" / str(document.get("digest", "-"))
+        digest = str(document.get("digest", "-"))
+        folder = self.folder / "trees" / digest
+        if not folder.is_dir():
+            return None
+        self._read(digest)
         manifest = load_manifest(folder)
         return None if manifest is None else Placed(folder, manifest, origin)
 
@@ -184,15 +201,24 @@ class TreeStore:
         return sorted(found, key=lambda tree: (wheel.version_key(tree["version"]), tree["digest"]))
 
     def prune(self, keep: set[str]) -> list[dict[str, Any]]:
-        """Remove every tree whose version and digest are not in `keep`; returns those removed."""
-        removed = []
-        for tree in self.trees():
-            if tree["version"] not in keep and tree["digest"] not in keep:
-                folder = self.folder / "trees" / tree["digest"]
-                (folder / "manifest.json").unlink(missing_ok=True)  # first: a half-removed tree is no tree
-                shutil.rmtree(folder, ignore_errors=True)
-                removed.append(tree)
-        return removed
+        """Remove every tree whose version and digest are not in `keep` and that nobody reads; returns them."""
+        unwanted = [tree for tree in self.trees() if tree["version"] not in keep and tree["digest"] not in keep]
+        return [tree for tree in unwanted if self._remove(tree["digest"])]
+
+    def _remove(self, digest: str) -> bool:
+        """False where another process reads the tree."""
+        lock = self._lock_of(digest)
+        if (own := _READ.pop(lock, None)) is not None:
+            own.close()
+        with lock.open("w") as handle:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+            folder = self.folder / "trees" / digest
+            (folder / "manifest.json").unlink(missing_ok=True)  # first: a half-removed tree is no tree
+            shutil.rmtree(folder, ignore_errors=True)
+        return True
 
 
 def package_root(path: Path) -> Path:

@@ -196,6 +196,25 @@ def test_prune_keeps_what_it_is_told_to(tmp_path: Path) -> None:
     assert [each["version"] for each in store.trees()] == ["0.0.10"]
 
 
+def test_a_tree_that_another_process_reads_is_not_pruned(tmp_path: Path) -> None:
+    files = {"sglang/srt/server_args.py": ARGS.encode()}
+    path, cache = wheel(tmp_path, "0.0.7", files), tmp_path / "cache"
+    reads = (
+        "import asyncio, sys; from pathlib import Path; from tools.source import obtain; "
+        "source = asyncio.run(obtain(path=Path(sys.argv[1]), cache=Path(sys.argv[2]))); "
+        "print('read', flush=True); input()"
+    )
+    words = [sys.executable, "-c", reads, str(path), str(cache)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as reader:
+        assert reader.stdout is not None
+        assert reader.stdout.readline() == "read\n"
+        store = TreeStore.at(cache)
+        assert store.prune(set()) == []
+        assert [each["version"] for each in store.trees()] == ["0.0.7"]
+        reader.communicate("\n", timeout=30)
+    assert [each["version"] for each in store.prune(set())] == ["0.0.7"]
+
+
 @pytest.mark.parametrize(
     ("version", "told"),
     [("9.9.9", "newest: 0.5.23"), ("0.5.22", "near: 0.5.2, 0.5.23, 0.5.19"), ("0.4.77", "near: 0.4.7")],
