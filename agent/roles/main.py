@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import Field
 
@@ -18,7 +18,7 @@ from agent.roles.beside import look_beside
 from agent.session import Session
 from agent.tasks import Tasks
 from agent.told import not_taken
-from agent.views.words import visible
+from agent.views.words import FLAG, visible
 from agent.workbench import Workbench
 from prompts import prompt
 from tools.host.look import Observation
@@ -27,6 +27,9 @@ from transcripts.errors import Inconclusive
 from transcripts.facts import Evidence, Facts
 from transcripts.parts import ClaimRow
 from transcripts.records import Claimed, EvidenceTaken, FactsRead, Note, Record, Started, Weighed
+
+if TYPE_CHECKING:
+    from tools.diagnosis import Claim
 
 NAMES = ("look", "weigh", "task", "compare", "propose", "calculate", "flag", "evidence", "run")
 SHOWN_LINES = 200
@@ -154,7 +157,7 @@ class _Desk:
         for text in not_taken(case):
             _take(self._bench, Observation(COMPLAINT, OPERATORS_WORDS, "operator", "", None, text), emit)
         emit(weighed(case))
-        claims = diagnosis.claims(case.complaint, case.facts)
+        claims = (*diagnosis.claims(case.complaint, case.facts), *await self._options_named())
         emit(
             Claimed(
                 claims=tuple(
@@ -164,6 +167,18 @@ class _Desk:
             )
         )
         return _ranking(case.weighed, case.claims)
+
+    async def _options_named(self) -> tuple[Claim, ...]:
+        """What holds of the options that the complaint names."""
+        case = self._session.case
+        if not FLAG.search(case.complaint):
+            return ()
+        from agent.named import options_named
+
+        source = None
+        with suppress(Inconclusive):  # told where advice is checked
+            source = await self._bench.source()
+        return options_named(case.complaint, case.facts, source)
 
     async def compare(self, _arguments: NoArguments, emit: Emit) -> str:
         from agent import merge
